@@ -1,0 +1,231 @@
+"""Make DHD labels: `python -m dhd_labels plan | run | status | show | build | push | problems`.
+
+    python -m dhd_labels plan quickstart
+    python -m dhd_labels run quickstart --limit 1
+    python -m dhd_labels build runs/quickstart --out data/quickstart
+
+Exit codes: 0 done, 1 nothing useful made, 2 bad usage or config, 3 finished with failed records (counted).
+"""
+
+from __future__ import annotations
+
+import json as jsonlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dhd_labels.cli import console, progress_bar, run_app
+from dhd_labels.errors import NothingMadeError
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True, help=__doc__)
+
+FAILED_RECORDS = 3
+Config = Annotated[str, typer.Argument(metavar="CONFIG", help="A preset name or a YAML file.")]
+RunDir = Annotated[Path, typer.Argument(metavar="RUN_DIR", help="Directory that `run` wrote.")]
+Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a config key (dotted).")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+@app.command()
+def problems(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="quickstart, jsonl or oracle.")],
+    path: Annotated[str | None, typer.Option(help="File of problems, for `jsonl`.")] = None,
+    json: Json = False,
+) -> None:
+    """Read and check a benchmark: what is usable, what is left out and why."""
+    from dhd_labels.benchmarks import read_problems
+    from dhd_labels.config import BenchmarkConfig
+    from dhd_labels.report.table import Table
+
+    found = read_problems(BenchmarkConfig(name=name, path=path))
+    facts: dict[str, Any] = {
+        "rows": found.rows,
+        "usable": len(found.problems),
+        "by_answer_type": found.by_answer_type,
+        "excluded": dict(found.excluded),
+        "duplicates": found.excluded.get("duplicate_id", 0),
+        "license": sorted({p.license for p in found.problems}),
+        "train_allowed": all(p.train_allowed for p in found.problems),
+        "commercial_use": all(p.commercial_use for p in found.problems),
+        "redistribute_text": True,
+    }
+    if json:
+        _print_json(facts)
+    else:
+        rows = tuple((key, jsonlib.dumps(value)) for key, value in facts.items())
+        console().print(Table(f"Benchmark {name}", ("fact", "value"), rows).to_rich())
+
+
+@app.command()
+def plan(config: Config, set_: Set = None, json: Json = False) -> None:
+    """Count the calls of a run and estimate its tokens. Needs no model and no network."""
+    from dhd_labels.config import load_config
+    from dhd_labels.replay.estimate import plan_run
+    from dhd_labels.replay.run import load_problems
+
+    resolved = load_config(config, set_ or ())
+    found, excluded = load_problems(resolved)
+    planned = plan_run(resolved, found, dict(excluded))
+    if json:
+        _print_json(planned.as_json())
+        return
+    for table in planned.tables():
+        console().print(table.to_rich())
+
+
+@app.command()
+def run(
+    config: Config,
+    run_dir: Annotated[Path | None, typer.Option(help="Default: runs/<name of the config>.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the first N problems.")] = None,
+    set_: Set = None,
+    salvage: Annotated[bool, typer.Option("--salvage", help="Set a damaged store aside, keep what is readable.")] = False,
+    json: Json = False,
+) -> None:
+    """Collect pools and replays. Run it again to go on: nothing in the store is paid for twice."""
+    from dhd_labels.config import load_config
+    from dhd_labels.replay.run import run as run_config
+
+    resolved = load_config(config, set_ or ())
+    folder = run_dir or Path("runs") / resolved.name
+    out = console()
+    say = (lambda text: None) if json else (lambda text: out.print(text, markup=False))
+    say(f"Run {resolved.name!r} in {folder}. Stop it at any time; the same command goes on where it stopped.")
+    try:
+        with progress_bar(out.__class__(stderr=True)) as bar:
+            report = run_config(resolved, folder, limit=limit, salvage_store=salvage, progress=bar)
+    except KeyboardInterrupt:
+        say("Stopped. Every finished call is in the store; run the same command to go on.")
+        raise
+    if report.salvaged is not None:
+        say(f"Salvaged {report.salvaged} calls from the damaged store; it is kept beside the new one.")
+    say(f"This time: {report.tally.found} answers were in the store, {report.tally.made} calls made.")
+    raise typer.Exit(_print_summary(folder, json))
+
+
+@app.command()
+def status(run_dir: RunDir, json: Json = False) -> None:
+    """Show how far a run is, from its store."""
+    raise typer.Exit(_print_summary(run_dir, json))
+
+
+@app.command()
+def show(
+    run_dir: RunDir,
+    problem_id: Annotated[str, typer.Argument(metavar="PROBLEM_ID", help="E.g. quickstart:unit-03, or unit-03.")],
+    prompts: Annotated[bool, typer.Option("--prompts", help="Print the prompts too.")] = False,
+    json: Json = False,
+) -> None:
+    """Show one problem: roles, messages, prompts, answers, verdicts, labels."""
+    from dhd_labels.replay.directory import open_run
+    from dhd_labels.report.problem_page import find_result, page_json, print_page
+
+    directory = open_run(run_dir)
+    result = find_result(directory, problem_id)
+    if json:
+        _print_json(page_json(directory, result))
+    else:
+        print_page(directory, result, console(), prompts)
+
+
+@app.command()
+def build(
+    run_dir: RunDir,
+    out: Annotated[Path, typer.Option(metavar="DATASET_DIR", help="Folder of the data set.")],
+) -> None:
+    """Build the data set of a run: Parquet, a card, tables. Asks no model."""
+    from dhd_labels.dataset.build import build as build_dataset
+    from dhd_labels.replay.directory import open_run
+    from dhd_labels.report.tables import exclusion_table, result_tables
+
+    directory = open_run(run_dir)
+    results = build_dataset(directory, out)
+    screen = console()
+    for table in (*result_tables(results, directory.config.outcomes.no_answer), exclusion_table(results)):
+        screen.print(table.to_rich())
+    lines = (
+        f"Data set: {out} (card: {out / 'README.md'})",
+        f'Load it:    datasets.load_dataset("{out}", "messages")',
+        f"Look:       python -m dhd_labels show {run_dir} {results[0].problem.problem_id}",
+        f"Train next: python -m training.fit --selector lgbm --labels {out}",
+        f"Publish:    python -m dhd_labels push {out} --repo ORG/NAME",
+    )
+    for line in lines:
+        screen.print(line, markup=False)
+
+
+@app.command()
+def push(
+    dataset_dir: Annotated[Path, typer.Argument(metavar="DATASET_DIR")],
+    repo: Annotated[str, typer.Option(metavar="ORG/NAME")],
+    public: Annotated[bool, typer.Option("--public", help="Private unless given.")] = False,
+    revision: Annotated[str | None, typer.Option(help="Branch to commit to.")] = None,
+    create_pr: Annotated[bool, typer.Option("--create-pr", help="Open a pull request.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would go up.")] = False,
+) -> None:
+    """Publish a data set to the Hugging Face Hub in one commit, then load it back and compare."""
+    from dhd_labels.dataset.publish import push as push_dataset
+    from dhd_labels.report.table import Table
+
+    result = push_dataset(
+        dataset_dir, repo, private=not public, revision=revision, create_pr=create_pr, dry_run=dry_run
+    )
+    rows = tuple((f.path, str(f.size), f.sha256[:16]) for f in result.files)
+    screen = console()
+    screen.print(Table(f"Files for {repo}", ("path", "bytes", "sha256"), rows).to_rich())
+    if dry_run:
+        screen.print("Dry run: nothing was sent.")
+    else:
+        screen.print(f"Pushed as one commit, loaded back and compared: {result.url}", markup=False)
+
+
+@app.command(name="check-token", hidden=True)
+def check_token_command(repo: str) -> None:
+    """Fail early, before a model is asked, when a push to REPO could not work. Used by `make labels REPO=...`."""
+    from dhd_labels.dataset.hub import parse_repo
+    from dhd_labels.dataset.publish import check_token
+
+    parse_repo(repo)
+    console().print(f"Hugging Face token: ok, signed in as {check_token()}.", markup=False)
+
+
+def _print_summary(folder: Path, json: bool) -> int:
+    """Print the totals of a run and return the exit code they call for."""
+    from dhd_labels.dataset.build import read_results
+    from dhd_labels.replay.directory import open_run
+    from dhd_labels.report.summary import summarise
+
+    directory = open_run(folder)
+    totals = summarise(directory, read_results(directory))
+    if json:
+        _print_json(totals.as_json())
+    else:
+        screen = console()
+        screen.print(totals.table().to_rich())
+        for line in totals.lines():
+            screen.print(line, markup=False)
+    if totals.replays_done == 0:
+        return NothingMadeError.exit_code
+    return FAILED_RECORDS if totals.failed else 0
+
+
+def _print_json(value: Any) -> None:
+    typer.echo(jsonlib.dumps(value, indent=2, ensure_ascii=True, allow_nan=False))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    return run_app(app, argv, "python -m dhd_labels")
+
+
+def entry() -> None:
+    """Entry point of the `dhd-labels` script."""
+    sys.exit(main())
+
+
+if __name__ == "__main__":
+    entry()
+

@@ -1,0 +1,231 @@
+"""One frozen configuration a run, read from a YAML file or a preset and checked key by key."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from dhd_labels.errors import DhdError, did_you_mean
+
+ROLE_NAMES = ("recruiter", "hypothesizer", "integrator")
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+
+
+class LlamaCppConfig(_Frozen):
+    """The embedded engine: llama.cpp in this process."""
+
+    kind: Literal["llamacpp"]
+    model: str = Field(description="name of packaged weights, or a path to a GGUF file")
+    slots: int = Field(default=2, ge=1, le=64, description="requests decoded side by side")
+    context: int = Field(default=2048, ge=256, description="tokens a slot, prompt and answer together")
+    threads: int | None = Field(default=None, ge=1, description="CPU threads; all cores when not set")
+
+
+class ScriptedConfig(_Frozen):
+    """The scripted engine: answers of a small world whose success probabilities are known."""
+
+    kind: Literal["scripted"]
+    world: Literal["stochastic", "exact"] = Field(
+        default="stochastic", description="`exact`: every success probability is 0 or 1, so every label is known"
+    )
+    world_seed: int = 0
+    slots: int = Field(default=4, ge=1, description="calls in flight")
+    latency_s: float = Field(default=0.0, ge=0, description="seconds each call takes")
+    fault_rate: float = Field(default=0.0, ge=0, le=1, description="share of calls that fail (fault injection)")
+    call_log: str | None = Field(default=None, description="file that gets one line a call, for resume tests")
+
+
+EngineConfig = Annotated[LlamaCppConfig | ScriptedConfig, Field(discriminator="kind")]
+
+
+class RoleConfig(_Frozen):
+    """The model and the decoding of one role."""
+
+    engine: str = Field(description="a name under `engines`")
+    prompt: str = Field(description="prompt template, e.g. small/integrator")
+    grammar: str | None = Field(default=None, description="GBNF grammar that the answer must follow")
+    temperature: float = Field(ge=0, le=2)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    max_tokens: int = Field(ge=1)
+
+
+class RolesConfig(_Frozen):
+    """The three actor roles of this version; every one has its own binding."""
+
+    recruiter: RoleConfig
+    hypothesizer: RoleConfig
+    integrator: RoleConfig
+
+
+class BenchmarkConfig(_Frozen):
+    """Which problems to read."""
+
+    name: str
+    path: str | None = Field(default=None, description="file of problems, for benchmark `jsonl`")
+    subset: str | None = Field(default=None, description="part of the benchmark, e.g. the quickstart's `report` half")
+    size: int | None = Field(default=None, ge=1, description="at most this many problems, in benchmark order")
+
+
+class ProtocolConfig(_Frozen):
+    """How often each arm is drawn."""
+
+    blocks: int = Field(default=5, ge=1, le=100, description="matched blocks of two full and five removal draws")
+    alone_draws: int = Field(default=1, ge=1, le=100)
+    only_draws: int = Field(default=1, ge=1, le=100, description="draws of each single-message arm")
+    max_attempts: int = Field(default=3, ge=1, le=20, description="calls for one answer before it is given up")
+
+
+class OutcomesConfig(_Frozen):
+    """How non-answers enter effects."""
+
+    no_answer: Literal["missing", "incorrect"] = "missing"
+
+
+class RunConfig(_Frozen):
+    """Everything that decides what a run measures. Two runs with equal configs measure the same thing."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")
+    actor: str
+    seed: int = 0
+    noise: Literal["sampled"] = Field(
+        default="sampled", description="temperature above 0 with a seed from (problem, arm, block, draw)"
+    )
+    benchmark: BenchmarkConfig
+    engines: dict[str, EngineConfig]
+    roles: RolesConfig
+    protocol: ProtocolConfig = ProtocolConfig()
+    outcomes: OutcomesConfig = OutcomesConfig()
+
+    @model_validator(mode="after")
+    def _bindings_exist(self) -> RunConfig:
+        for name in ROLE_NAMES:
+            engine = self.role(name).engine
+            if engine not in self.engines:
+                raise ValueError(
+                    f"The 'roles.{name}.engine' must be a name under 'engines', got {engine!r}. "
+                    + did_you_mean(engine, self.engines)
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _sampled_needs_temperature(self) -> RunConfig:
+        if self.roles.integrator.temperature == 0:
+            raise ValueError(
+                "The 'roles.integrator.temperature' must be above 0 under noise regime 'sampled' "
+                "(repeats at 0 are not independent draws), got 0"
+            )
+        return self
+
+    def role(self, name: str) -> RoleConfig:
+        """Return the binding of a role by name."""
+        binding: RoleConfig = getattr(self.roles, name)
+        return binding
+
+
+def preset_names() -> tuple[str, ...]:
+    """Return the names of the presets that ship with the package."""
+    folder = resources.files("dhd_labels").joinpath("presets")
+    return tuple(sorted(p.name.removesuffix(".yaml") for p in folder.iterdir() if p.name.endswith(".yaml")))
+
+
+def load_config(source: str, overrides: Sequence[str] = ()) -> RunConfig:
+    """Read a preset or a YAML file and apply `key=value` overrides (dotted keys, YAML values).
+
+    Raises:
+        DhdError: unknown preset, key or value, with the closest known name.
+    """
+    data = _parse_yaml(_read_source(source), source)
+    for override in overrides:
+        _apply(data, override)
+    return validate_config(data, source)
+
+
+def validate_config(data: Mapping[str, Any], source: str) -> RunConfig:
+    """Check plain data against the schema and return the config, or raise one error that lists every problem."""
+    try:
+        return RunConfig.model_validate(data)
+    except ValidationError as error:
+        problems = "\n".join(f"  - {_explain(item)}" for item in error.errors())
+        raise DhdError(f"The config {source!r} cannot be used:\n{problems}") from None
+
+
+def _read_source(source: str) -> str:
+    if source in preset_names():
+        return resources.files("dhd_labels").joinpath("presets", f"{source}.yaml").read_text(encoding="utf-8")
+    path = Path(source)
+    if path.suffix not in (".yaml", ".yml"):
+        raise DhdError(
+            f"The config must be a preset or a .yaml file, got {source!r}. {did_you_mean(source, preset_names())}"
+        )
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DhdError(f"The config file {source!r} cannot be read: {error}") from None
+
+
+def _parse_yaml(text: str, source: str) -> dict[str, Any]:
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise DhdError(f"The config {source!r} is not valid YAML: {error}") from None
+    if not isinstance(data, dict):
+        raise DhdError(f"The config {source!r} must be a YAML mapping, got {type(data).__name__}")
+    return data
+
+
+def _apply(data: dict[str, Any], override: str) -> None:
+    key, equals, value = override.partition("=")
+    if not equals or not key.strip():
+        raise DhdError(f"The --set option must read key=value, got {override!r}")
+    *parents, last = key.strip().split(".")
+    node = data
+    for part in parents:
+        node = node.setdefault(part, {})
+        if not isinstance(node, dict):
+            raise DhdError(f"The --set key {key!r} goes below {part!r}, which is a single value")
+    try:
+        node[last] = yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise DhdError(f"The --set value of {key!r} is not valid YAML: {error}") from None
+
+
+def _explain(item: Mapping[str, Any]) -> str:
+    """Turn one pydantic error into a sentence with the key, the value and a suggestion."""
+    kinds = {"llamacpp", "scripted"}  # pydantic puts the tag of the engine union into the location
+    key = ".".join(str(part) for part in item["loc"] if part not in kinds)
+    if item["type"] == "extra_forbidden":
+        known = _known_keys(item["loc"])
+        return f"The key {key!r} is unknown. {did_you_mean(str(item['loc'][-1]), known)}"
+    if item["type"] == "missing":
+        return f"The key {key!r} is missing"
+    if item["type"] == "value_error":
+        return str(item["ctx"]["error"])
+    options = re.findall(r"'([^']*)'", str(item.get("ctx", {}).get("expected", item.get("ctx", {}).get("expected_tags", ""))))
+    close = difflib.get_close_matches(str(item["input"]), options, n=1, cutoff=0.5)
+    hint = f". Did you mean {close[0]!r}?" if close else ""
+    message = item["msg"].removeprefix("Input should be ")
+    return f"The {key!r} must be {message}, got {item['input']!r}{hint}"
+
+
+def _known_keys(location: Sequence[str | int]) -> Iterable[str]:
+    """Return the legal keys at the place of an unknown one."""
+    model: type[BaseModel] = RunConfig
+    by_kind: dict[str | int, type[BaseModel]] = {"llamacpp": LlamaCppConfig, "scripted": ScriptedConfig}
+    for part in location[:-1]:
+        if part in by_kind:
+            model = by_kind[part]
+        elif isinstance(part, str) and part in model.model_fields:
+            annotation = model.model_fields[part].annotation
+            if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+                model = annotation
+    return model.model_fields

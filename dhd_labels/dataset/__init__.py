@@ -1,0 +1,1 @@
+"""From graded outcomes and labels to a published data set: schema, build, card, publish, load."""

@@ -1,0 +1,122 @@
+"""Build a data set folder from a run directory. The store in, Parquet and a card out; no model is asked."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Sequence
+from pathlib import Path
+
+from dhd_labels.config import ROLE_NAMES, RunConfig
+from dhd_labels.dataset import rows
+from dhd_labels.dataset.card import BenchmarkFacts, CardFacts, ProtocolFacts, RoleFacts, render
+from dhd_labels.dataset.write import count_rows, write_dataset
+from dhd_labels.errors import NothingMadeError
+from dhd_labels.records import POOL_SIZE
+from dhd_labels.replay.collect import ProblemResult, collect
+from dhd_labels.replay.directory import RunDirectory
+from dhd_labels.replay.plan import FULL_DRAWS
+from dhd_labels.report import tables
+
+_PACKAGES = ("dhd-labels", "datasets", "huggingface-hub", "pyarrow")
+_LIMITS = (
+    "A label belongs to (message, pool, order, integrator), not to a text: another integrator, order or pool may give "
+    "another value.",
+    "Intervals of single messages come from few matched blocks and cover badly; claims need problem-clustered tests "
+    "over many problems.",
+    "Removing a message also makes the pool smaller and the prompt shorter; the value includes both.",
+)
+_SMALL_MODEL = (
+    "The quickstart is a small, real measurement of a 135-million-parameter model on a few easy problems. It shows the "
+    "machinery; it says nothing about large models or hard problems."
+)
+
+
+def build(directory: RunDirectory, out: Path) -> list[ProblemResult]:
+    """Write the data set of a run and return the results behind it.
+
+    Raises:
+        NothingMadeError: no problem of the run has a replayed pool yet.
+        DhdError: the store is damaged, or the folder cannot be written.
+    """
+    results = read_results(directory)
+    if not any(result.outcomes for result in results):
+        reasons = "; ".join(f"{r.problem.problem_id}: {r.reason or 'no replay yet'}" for r in results[:5])
+        raise NothingMadeError(
+            f"The run {directory.path} has no replayed pool to build from ({reasons or 'no problem yet'}). "
+            "Run it again; failed calls are retried."
+        )
+    config, split_of = directory.config, rows.splits(results)
+    contents = {
+        "messages": list(rows.message_rows(results, directory.integrator, config.outcomes.no_answer)),
+        "replays": list(rows.replay_rows(results)),
+        "problems": list(rows.problem_rows(results)),
+    }
+    facts = card_facts(directory, results, count_rows(contents, split_of))
+    write_dataset(contents, out, split_of=split_of, card=render(facts))
+    return results
+
+
+def read_results(directory: RunDirectory) -> list[ProblemResult]:
+    """Return the results of every problem of a run."""
+    store = directory.open_store()
+    try:
+        return list(collect(store, directory.config, directory.integrator))
+    finally:
+        store.close()
+
+
+def card_facts(
+    directory: RunDirectory, results: Sequence[ProblemResult], counts: dict[str, dict[str, int]]
+) -> CardFacts:
+    """Return what the card of a run states."""
+    config = directory.config
+    benchmarks = _benchmarks(results)
+    small = any(b.benchmark == "quickstart" for b in benchmarks)
+    return CardFacts(
+        title=f"DHD labels: {config.name}",
+        roles=[_role(directory, name) for name in ROLE_NAMES],
+        actor=config.actor,
+        integrator=directory.integrator,
+        protocol=_protocol(config),
+        noise="Each draw samples at a temperature above 0 with its own seed, derived from (problem, arm, block, draw): "
+        "repeats are independent draws of one model.",
+        seed=config.seed,
+        benchmarks=benchmarks,
+        license=_overall_license(benchmarks),
+        tables=tables.result_tables(results, config.outcomes.no_answer),
+        exclusions=tables.exclusion_table(results),
+        limits=(*((_SMALL_MODEL,) if small else ()), *_LIMITS),
+        rows=counts,
+        versions={name: importlib.metadata.version(name) for name in _PACKAGES},
+    )
+
+
+def _role(directory: RunDirectory, name: str) -> RoleFacts:
+    role, identity = directory.config.role(name), directory.identities[name]
+    return RoleFacts(
+        role=name,
+        engine=f"{identity.kind} {identity.version}",
+        model=identity.model,
+        revision=identity.revision,
+        temperature=role.temperature,
+        top_p=role.top_p,
+        max_tokens=role.max_tokens,
+    )
+
+
+def _protocol(config: RunConfig) -> ProtocolFacts:
+    protocol = config.protocol
+    return ProtocolFacts(POOL_SIZE, protocol.blocks, FULL_DRAWS, protocol.alone_draws, protocol.only_draws)
+
+
+def _benchmarks(results: Sequence[ProblemResult]) -> list[BenchmarkFacts]:
+    found: dict[str, BenchmarkFacts] = {}
+    for result in results:
+        p = result.problem
+        found[p.benchmark] = BenchmarkFacts(p.benchmark, p.license, p.train_allowed, p.commercial_use, True)
+    return list(found.values())
+
+
+def _overall_license(benchmarks: Sequence[BenchmarkFacts]) -> str:
+    licenses = {b.license for b in benchmarks}
+    return licenses.pop() if len(licenses) == 1 and "unknown" not in licenses else "other"

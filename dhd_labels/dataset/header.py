@@ -1,0 +1,115 @@
+"""The YAML header of a data set card: which configs, splits and rows there are, and that dhd-labels wrote them.
+
+`datasets.load_dataset` cannot load an empty split, so the header lists the files of the splits that have rows under
+`configs:` and the row count of every split under our own key `dhd_labels`. That key is also how a folder or a
+repository is recognised as one of our data sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dhd_labels.dataset.schema import CONFIGS, SCHEMA_VERSION, SPLITS
+from dhd_labels.errors import DhdError
+
+CARD_NAME = "README.md"
+SIMULATION_NAME = "simulation.json"
+"""The one further file a data set of ours can have: a simulation's true effects."""
+KEY = "dhd_labels"
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a card says of its data set. `rows[config][split]` counts rows; `files[config][split]` are paths."""
+
+    schema_version: str
+    rows: Mapping[str, Mapping[str, int]]
+    files: Mapping[str, Mapping[str, str]]
+
+
+def data_path(config: str, split: str) -> str:
+    """Return the path of a split's Parquet file inside the data set."""
+    return f"{config}/{split}-00000-of-00001.parquet"
+
+
+def parse_header(text: str) -> Header | None:
+    """Return the header of a card that dhd-labels wrote, or None for any other text."""
+    from huggingface_hub import DatasetCard
+
+    try:
+        data: dict[str, Any] = DatasetCard(text, ignore_metadata_errors=True).data.to_dict()
+    except Exception:  # not YAML at all, or YAML of a shape the Hub refuses: in each case not ours
+        return None
+    ours = data.get(KEY)
+    if not isinstance(ours, dict) or not isinstance(ours.get("rows"), dict):
+        return None
+    try:
+        files = {c["config_name"]: {f["split"]: f["path"] for f in c["data_files"]} for c in data.get("configs") or []}
+    except (KeyError, TypeError):
+        return None
+    return Header(str(ours.get("schema_version")), ours["rows"], files)
+
+
+def read_header(folder: Path) -> Header | None:
+    """Return the header of the data set in a folder, or None when dhd-labels did not write that folder."""
+    try:
+        text = (folder / CARD_NAME).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+    return parse_header(text)
+
+
+def local_header(folder: Path) -> Header:
+    """Return the header of a whole, readable data set of ours.
+
+    Raises:
+        DhdError: the folder is missing, empty, not ours, of another schema version, or lacks a file it lists.
+    """
+    header = read_header(folder)
+    if header is None:
+        raise DhdError(f"{_why_not(folder)} {HOW_TO_BUILD}")
+    check_version(header, str(folder))
+    missing = [path for paths in header.files.values() for path in paths.values() if not (folder / path).is_file()]
+    if missing:
+        raise DhdError(f"The data set in {folder} lacks {', '.join(missing)}, which its card lists. {HOW_TO_BUILD}")
+    return header
+
+
+def check_version(header: Header, where: str) -> None:
+    """Refuse a data set whose columns this version does not know.
+
+    Raises:
+        DhdError: the schema version differs.
+    """
+    if header.schema_version != SCHEMA_VERSION:
+        raise DhdError(
+            f"The 'schema_version' of {where} must be {SCHEMA_VERSION!r}, got {header.schema_version!r}. Build the data "
+            "set again with this version of dhd-labels, or install the version that wrote it."
+        )
+
+
+def data_files(folder: Path) -> list[str]:
+    """Return the paths of the files of a data set of ours in a folder, sorted; other files there do not count."""
+    tables = [path.relative_to(folder).as_posix() for name in CONFIGS for path in (folder / name).glob("*.parquet")]
+    return sorted([*tables, *(name for name in (CARD_NAME, SIMULATION_NAME) if (folder / name).is_file())])
+
+
+def empty_rows() -> dict[str, int]:
+    """Return a zero count for every split."""
+    return dict.fromkeys(SPLITS, 0)
+
+
+HOW_TO_BUILD = "Build one with `python -m dhd_labels build RUN --out DIR`."
+
+
+def _why_not(folder: Path) -> str:
+    if not folder.exists():
+        return f"There is no folder {str(folder)!r}."
+    if not folder.is_dir():
+        return f"{str(folder)!r} is a file; labels are a data set folder or a Hub id `org/name`."
+    if not any(folder.iterdir()):
+        return f"The folder {str(folder)!r} is empty."
+    return f"The folder {str(folder)!r} holds no data set of dhd-labels (no {CARD_NAME} with a '{KEY}' entry)."

@@ -1,0 +1,113 @@
+"""From the results of a run to the rows of the data set. Pure: same store, same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from dhd_labels.dataset.splits import split_of
+from dhd_labels.labels import NoAnswer, label_pool
+from dhd_labels.protocol.parse import confidence_level, confidence_value
+from dhd_labels.records import MessageLabel, Outcome, Pool, Problem, as_json
+from dhd_labels.replay.collect import ProblemResult
+
+ORDER = "original"
+
+
+def message_rows(results: Iterable[ProblemResult], integrator: str, no_answer: NoAnswer) -> Iterator[dict[str, Any]]:
+    """Yield one row a message of every pool that was replayed."""
+    for result in results:
+        if result.pool:
+            for label in label_pool(result.problem, result.pool, result.outcomes, no_answer):
+                yield _message_row(result.problem, result.pool, label, integrator)
+
+
+def replay_rows(results: Iterable[ProblemResult]) -> Iterator[dict[str, Any]]:
+    """Yield one row an outcome, in plan order."""
+    for result in results:
+        if result.pool:
+            for outcome in result.outcomes:
+                yield _replay_row(result.problem, result.pool, outcome)
+
+
+def problem_rows(results: Iterable[ProblemResult]) -> Iterator[dict[str, Any]]:
+    """Yield one row a problem, also for those without a pool."""
+    for result in results:
+        problem = result.problem
+        yield {
+            "problem_id": problem.problem_id,
+            "benchmark": problem.benchmark,
+            "question": problem.question,
+            "choices": list(problem.choices),
+            "answer_type": problem.answer_type,
+            "reference": problem.reference,
+            "pool_status": result.status,
+            "pool_reason": result.reason,
+            **_licence(problem),
+        }
+
+
+def splits(results: Iterable[ProblemResult]) -> dict[str, str]:
+    """Return problem_id -> split."""
+    return {result.problem.problem_id: split_of(result.problem.question) for result in results}
+
+
+def _message_row(problem: Problem, pool: Pool, label: MessageLabel, integrator: str) -> dict[str, Any]:
+    message = as_json(pool.messages[label.slot])
+    confidence = message.pop("confidence")
+    del message["raw"]
+    status = message.pop("status")
+    return {
+        **_identity(problem, pool, integrator),
+        **message,
+        "confidence_text": confidence,
+        "confidence_level": confidence_level(confidence),
+        "confidence_value": confidence_value(confidence),
+        "message_status": status,
+        **as_json(label),
+        **_licence(problem),
+    }
+
+
+def _replay_row(problem: Problem, pool: Pool, outcome: Outcome) -> dict[str, Any]:
+    replay = outcome.replay
+    return {
+        **_identity(problem, pool, replay.integrator),
+        "arm": replay.arm.name,
+        "kept": list(replay.arm.kept),
+        "k": replay.arm.k,
+        "removed": replay.arm.removed,
+        "block": replay.block,
+        "draw": replay.draw,
+        "position": replay.position,
+        "status": outcome.status,
+        "reason": outcome.reason,
+        "answer": outcome.answer,
+        "correct": outcome.correct,
+        "score": None if outcome.correct is None else float(outcome.correct),
+        "finish_reason": outcome.finish_reason,
+        "prompt_tokens": outcome.prompt_tokens,
+        "cached_tokens": outcome.cached_tokens,
+        "completion_tokens": outcome.completion_tokens,
+        "seed": outcome.seed,
+        "model": outcome.model,
+    }
+
+
+def _identity(problem: Problem, pool: Pool, integrator: str) -> Mapping[str, Any]:
+    return {
+        "pool_id": pool.pool_id,
+        "problem_id": problem.problem_id,
+        "benchmark": problem.benchmark,
+        "actor": pool.actor,
+        "integrator": integrator,
+        "order": ORDER,
+    }
+
+
+def _licence(problem: Problem) -> Mapping[str, Any]:
+    return {
+        "license": problem.license,
+        "train_allowed": problem.train_allowed,
+        "commercial_use": problem.commercial_use,
+    }

@@ -1,0 +1,135 @@
+"""The columns of the data set, each documented once.
+
+The Parquet files, the `datasets.Features` and the card's column tables all come from the tables below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import datasets
+    import pyarrow as pa
+
+SCHEMA_VERSION = "1"
+SPLITS = ("train", "validation", "test")
+ColumnType = Literal["string", "large_string", "bool", "int8", "int32", "int64", "float64", "list<int8>", "list<string>"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its name, its storage type (all are nullable) and what it means."""
+
+    name: str
+    type: ColumnType
+    doc: str
+
+
+_IDENTITY = (
+    Column("pool_id", "string", "SHA-256 of the five messages, the problem and the actor"),
+    Column("problem_id", "string", "stable id of the problem; the unit of every split, fold and interval"),
+    Column("benchmark", "string", "benchmark the problem comes from"),
+    Column("actor", "string", "model that wrote the roles and messages"),
+    Column("integrator", "string", "model that solved with and without the messages"),
+    Column("order", "string", "message order shown to the integrator (`original`: by slot)"),
+)
+_LICENCE = (
+    Column("license", "string", "licence of the problem text"),
+    Column("train_allowed", "bool", "whether a model may be trained on this row"),
+    Column("commercial_use", "bool", "whether the row may be used commercially"),
+)
+
+MESSAGES = (
+    *_IDENTITY,
+    Column("slot", "int8", "0-based place of the message in the pool"),
+    Column("role_name", "large_string", "role that the recruiter gave to the writer"),
+    Column("lens", "large_string", "reasoning lens of that role"),
+    Column("proposed_answer", "large_string", "the message's own answer"),
+    Column("reasoning_direction", "large_string", "how the message says to go about it"),
+    Column("key_idea", "large_string", "its key idea"),
+    Column("critical_assumption", "large_string", "what it assumes"),
+    Column("what_to_check", "large_string", "what it says to check"),
+    Column("confidence_text", "large_string", "self-reported confidence, as written"),
+    Column("confidence_level", "string", "`high`, `medium` or `low`; null when unclear"),
+    Column("confidence_value", "float64", "a stated number as a fraction of 1; null when none is stated"),
+    Column("message_status", "string", "`ok` for every replayed message"),
+    Column("proposal_status", "string", "`graded`, or why the proposed answer has no verdict"),
+    Column("proposal_correct", "bool", "whether the proposed answer is right; null unless graded"),
+    Column("single_effect", "float64", "success with only this message minus success alone; mean over recorded draws"),
+    Column("single_effect_reason", "string", "why `single_effect` is null"),
+    Column(
+        "in_pool_effect",
+        "float64",
+        "success with the full pool minus success without this message, one draw against one; mean over recorded draws",
+    ),
+    Column("in_pool_effect_reason", "string", "why `in_pool_effect` is null"),
+    Column(
+        "trajectory_value",
+        "float64",
+        "mean over matched blocks of (mean of the two full draws minus the draw without the message)",
+    ),
+    Column("trajectory_value_reason", "string", "why `trajectory_value` is null"),
+    Column("ci_low", "float64", "lower end of the 95 % bootstrap interval over blocks (exact resampling)"),
+    Column("ci_high", "float64", "upper end of that interval"),
+    Column("n_blocks", "int32", "complete blocks behind the trajectory value"),
+    Column("stability", "string", "`stable_helpful`, `stable_harmful` or `indeterminate`; one block is never stable"),
+    Column("cell", "string", "proposal (`correct`/`wrong`) x sign of the single-draw K=5 effect, e.g. `wrong_helpful`"),
+    Column("stable_cell", "string", "proposal x stability; null when indeterminate or the proposal is unknown"),
+    *_LICENCE,
+)
+
+REPLAYS = (
+    *_IDENTITY,
+    Column("arm", "string", "`alone`, `prefix-3`, `only-0`, `without-2-of-5`, `full` or `subset`"),
+    Column("kept", "list<int8>", "slots of the messages shown"),
+    Column("k", "int8", "prefix size before any removal"),
+    Column("removed", "int8", "slot left out, if one was"),
+    Column("block", "int32", "matched block; null outside blocks"),
+    Column("draw", "int32", "draw of this arm in its block, or overall outside blocks"),
+    Column("position", "int32", "place in the shuffled order of the block; null outside blocks"),
+    Column("status", "string", "`graded`, `no_answer`, `truncated`, `operational` or `undetermined`"),
+    Column("reason", "string", "why the outcome is not graded"),
+    Column("answer", "large_string", "extracted answer"),
+    Column("correct", "bool", "verdict; null unless graded"),
+    Column("score", "float64", "score of the verdict (equals `correct` under strict grading); null unless graded"),
+    Column("finish_reason", "string", "why the model stopped"),
+    Column("prompt_tokens", "int32", "tokens of the prompt"),
+    Column("cached_tokens", "int32", "prompt tokens served from the prefix cache"),
+    Column("completion_tokens", "int32", "tokens written"),
+    Column("seed", "int64", "sampling seed of the call"),
+    Column("model", "string", "model id that came back"),
+)
+
+PROBLEMS = (
+    Column("problem_id", "string", "stable id of the problem"),
+    Column("benchmark", "string", "benchmark the problem comes from"),
+    Column("question", "large_string", "problem text; null where it may not be redistributed"),
+    Column("choices", "list<string>", "option texts in letter order; empty unless a choice"),
+    Column("answer_type", "string", "declared type that picks the grading rule"),
+    Column("reference", "large_string", "reference answer; null where it may not be redistributed"),
+    Column("pool_status", "string", "`ok`, or why the problem has no labelled pool"),
+    Column("pool_reason", "string", "details of that status"),
+    *_LICENCE,
+)
+
+CONFIGS: Mapping[str, tuple[Column, ...]] = {"messages": MESSAGES, "replays": REPLAYS, "problems": PROBLEMS}
+DEFAULT_CONFIG = "messages"
+
+
+def arrow_schema(config: str) -> pa.Schema:
+    """Return the Arrow schema of a config, with the `datasets` feature metadata that loaders read."""
+    return features(config).arrow_schema
+
+
+def features(config: str) -> datasets.Features:
+    """Return the explicit `datasets.Features` of a config."""
+    import datasets
+
+    def feature(kind: ColumnType) -> Any:
+        if kind.startswith("list<"):
+            return datasets.List(datasets.Value(kind[5:-1]))
+        return datasets.Value(kind)
+
+    return datasets.Features({column.name: feature(column.type) for column in CONFIGS[config]})

@@ -1,0 +1,119 @@
+"""A small world whose success probabilities are known: the oracle behind the `oracle` preset and many tests.
+
+Problem n has a hidden card number (its reference), five clues (messages), and a success probability for every set of
+visible clues. In the `exact` world every probability is 0 or 1, so every label follows without sampling.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from dhd_labels.records import POOL_SIZE, Arm, Problem
+
+N_PROBLEMS = 50
+BENCHMARK = "oracle"
+_NUMBER = re.compile(r"card number (\d+)\b")
+_CLUE = re.compile(r"\[clue (\d+)-(\d)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Clue:
+    """One message of the world: its own answer, whether that is right (None: it proposes none), its pull on success."""
+
+    answer: str
+    correct: bool | None
+    pull: float
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Known truth for every (problem, visible clues)."""
+
+    kind: Literal["stochastic", "exact"]
+    seed: int = 0
+
+    @functools.cache  # noqa: B019 - a few small worlds live in a process
+    def reference(self, number: int) -> str:
+        """Return the hidden number of a card."""
+        return str(self._generator(number, "reference").integers(100, 1000))
+
+    @functools.cache  # noqa: B019
+    def clues(self, number: int) -> tuple[Clue, ...]:
+        """Return the five clues of a problem."""
+        rng = self._generator(number, "clues")
+        right = int(self.reference(number))
+        clues = []
+        for slot in range(POOL_SIZE):
+            correct = [True, False, None][int(rng.choice(3, p=[0.5, 0.45, 0.05]))]
+            answer = {True: str(right), False: str(right + 1 + slot), None: ""}[correct]
+            lean = 0.1 if correct else -0.1
+            pull = float(rng.choice([-0.35, 0.0, 0.35], p=[0.25 - lean, 0.5, 0.25 + lean]))
+            clues.append(Clue(answer, correct, pull))
+        return tuple(clues)
+
+    @functools.cache  # noqa: B019
+    def success_probability(self, number: int, kept: tuple[int, ...]) -> float:
+        """Return the probability that the integrator is right when it sees the clues in `kept`."""
+        rng = self._generator(number, "success")
+        base = float(rng.uniform(0.15, 0.85))
+        if self.kind == "stochastic":
+            clues = self.clues(number)
+            return min(0.98, max(0.02, base + sum(clues[slot].pull for slot in kept)))
+        # One clue may unlock the card, another may mislead whoever sees it; ranges past the pool mean "no such clue".
+        unlocks, misleads = int(rng.integers(0, POOL_SIZE + 2)), int(rng.integers(0, 2 * POOL_SIZE))
+        return float((base > 0.5 or unlocks in kept) and misleads not in kept)
+
+    def trajectory_value(self, number: int, slot: int) -> float:
+        """Return the true trajectory value: success of the full pool minus success without the message."""
+        full = self.success_probability(number, Arm.full().kept)
+        return full - self.success_probability(number, Arm.without(slot).kept)
+
+    def problems(self) -> tuple[Problem, ...]:
+        """Return the problems of the world."""
+        return tuple(
+            Problem(
+                problem_id=problem_id(number),
+                benchmark=BENCHMARK,
+                question=f"Which number is written on card number {number}?",
+                reference=self.reference(number),
+                answer_type="integer",
+                choices=(),
+                license="apache-2.0",
+                train_allowed=True,
+                commercial_use=True,
+            )
+            for number in range(N_PROBLEMS)
+        )
+
+    def _generator(self, number: int, purpose: str) -> np.random.Generator:
+        digest = hashlib.sha256(f"{self.kind}/{self.seed}/{number}/{purpose}".encode()).digest()
+        return np.random.default_rng(int.from_bytes(digest[:8], "big"))
+
+
+def problem_id(number: int) -> str:
+    """Return the id of the problem about a card."""
+    return f"oracle:{number:03d}"
+
+
+def card_number(text: str) -> int:
+    """Return which card a prompt is about."""
+    found = _NUMBER.search(text)
+    if found is None:
+        raise ValueError("The prompt of the oracle world must name a 'card number', got none: use benchmark 'oracle'")
+    return int(found.group(1))
+
+
+def clue_mark(number: int, slot: int) -> str:
+    """Return the mark by which a rendered message can be recognised in a prompt."""
+    return f"[clue {number}-{slot}]"
+
+
+def visible_clues(text: str) -> tuple[int, ...]:
+    """Return the slots of the clues that a prompt shows, ascending."""
+    return tuple(sorted({int(slot) for _, slot in _CLUE.findall(text)}))

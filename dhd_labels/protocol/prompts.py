@@ -1,0 +1,112 @@
+"""Prompt templates: one Jinja file a role, whose blocks become chat turns.
+
+A block named `system`, `user` or `assistant` (with an optional suffix, `user_1`) is one turn, in order of definition.
+Blocks are rendered one by one, so text inside a turn can never open another one.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any, Literal, cast
+
+import jinja2
+
+from dhd_labels.engines.base import Turn
+from dhd_labels.errors import DhdError, did_you_mean
+from dhd_labels.records import Message, Role, VisibleProblem
+from dhd_labels.text import for_prompt
+
+_ROLES = ("system", "user", "assistant")
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTemplate:
+    """A loaded template. `digest` is the SHA-256 of its source."""
+
+    name: str
+    digest: str
+    template: jinja2.Template
+
+    def turns(self, **values: Any) -> tuple[Turn, ...]:
+        """Render every block into a turn."""
+        context = self.template.new_context(values)
+        turns = []
+        for block, render in self.template.blocks.items():
+            role = cast(Literal["system", "user", "assistant"], block.split("_")[0])
+            turns.append(Turn(role, "".join(render(context)).strip()))
+        return tuple(turns)
+
+
+def _folder() -> Any:
+    return resources.files("dhd_labels").joinpath("protocol", "prompts")
+
+
+def _read(name: str, suffix: str) -> str:
+    known = [
+        f"{folder.name}/{file.name.removesuffix(suffix)}"
+        for folder in _folder().iterdir()
+        if folder.is_dir()
+        for file in folder.iterdir()
+        if file.name.endswith(suffix)
+    ]
+    if name not in known:
+        kind = {".jinja": "prompt template", ".gbnf": "grammar"}[suffix]
+        raise DhdError(f"The {kind} {name!r} is unknown. {did_you_mean(name, known)}")
+    text: str = _folder().joinpath(*f"{name}{suffix}".split("/")).read_text(encoding="utf-8")
+    return text
+
+
+@functools.cache
+def load_prompt(name: str) -> PromptTemplate:
+    """Load a template such as `small/integrator`."""
+    source = _read(name, ".jinja")
+    environment = jinja2.Environment(
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
+    )
+    template = environment.from_string(source)
+    unknown = [block for block in template.blocks if block.split("_")[0] not in _ROLES]
+    if unknown or not template.blocks:
+        raise DhdError(f"The prompt template {name!r} must have blocks named {', '.join(_ROLES)}, got {unknown}")
+    return PromptTemplate(name, hashlib.sha256(source.encode()).hexdigest(), template)
+
+
+@functools.cache
+def load_grammar(name: str) -> str:
+    """Load a GBNF grammar such as `small/integrator`."""
+    return _read(name, ".gbnf")
+
+
+def recruiter_turns(prompt: PromptTemplate, problem: VisibleProblem) -> tuple[Turn, ...]:
+    """Return the prompt that asks for five complementary roles."""
+    return prompt.turns(**_problem_values(problem))
+
+
+def hypothesizer_turns(prompt: PromptTemplate, problem: VisibleProblem, role: Role) -> tuple[Turn, ...]:
+    """Return the prompt of one hypothesizer: the problem and its own role, nothing of the others."""
+    return prompt.turns(**_problem_values(problem), role_name=for_prompt(role.name), lens=for_prompt(role.lens))
+
+
+def integrator_turns(
+    prompt: PromptTemplate, problem: VisibleProblem, messages: Sequence[Message]
+) -> tuple[Turn, ...]:
+    """Return the integrator's prompt with the messages of an arm; an empty sequence asks for an independent solve."""
+    return prompt.turns(**_problem_values(problem), messages=[_message_values(m) for m in messages])
+
+
+def _problem_values(problem: VisibleProblem) -> dict[str, Any]:
+    return {
+        "question": problem.question,
+        "choices": list(problem.choices),
+        "answer_type": problem.answer_type,
+    }
+
+
+def _message_values(message: Message) -> dict[str, Any]:
+    shown = ("role_name", "proposed_answer", "reasoning_direction", "key_idea", "critical_assumption", "what_to_check")
+    values: dict[str, Any] = {name: for_prompt(getattr(message, name)) for name in (*shown, "confidence")}
+    # The original number, so that a removal does not rename the messages that stay.
+    return {**values, "number": message.slot + 1}

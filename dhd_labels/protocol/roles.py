@@ -1,0 +1,91 @@
+"""The calls of each role: what is asked, under which ticket, and which replies count as answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from dhd_labels.config import RunConfig
+from dhd_labels.engines.base import ChatReply
+from dhd_labels.protocol import prompts
+from dhd_labels.protocol.parse import parse_message, parse_roles
+from dhd_labels.records import Pool, Replay, Role, VisibleProblem
+from dhd_labels.replay.calls import Call
+from dhd_labels.replay.plan import derive_seed, replay_seed
+
+
+def recruiter_ticket(problem_id: str) -> str:
+    """Return the ticket of a problem's recruiter call."""
+    return f"{problem_id}/recruiter"
+
+
+def hypothesizer_ticket(problem_id: str, slot: int) -> str:
+    """Return the ticket of the message in a slot."""
+    return f"{problem_id}/hypothesizer/{slot}"
+
+
+def replay_ticket(replay: Replay) -> str:
+    """Return the ticket of a replay: (pool, order, block, arm, draw), never a place in a list."""
+    block = "-" if replay.block is None else replay.block
+    pool = replay.pool_id[:16]
+    return f"{replay.problem_id}/integrator/{pool}/{replay.order}/block-{block}/{replay.arm.name}/draw-{replay.draw}"
+
+
+def recruiter_call(config: RunConfig, problem: VisibleProblem) -> Call:
+    """Return the call that names the five roles."""
+    role = config.roles.recruiter
+    return Call(
+        ticket=recruiter_ticket(problem.problem_id),
+        role="recruiter",
+        problem_id=problem.problem_id,
+        turns=prompts.recruiter_turns(prompts.load_prompt(role.prompt), problem),
+        decoding=role,
+        seed=partial(derive_seed, config.seed, problem.problem_id, "recruiter"),
+        accepts=_has_roles,
+    )
+
+
+def hypothesizer_calls(config: RunConfig, problem: VisibleProblem, roles: Sequence[Role]) -> list[Call]:
+    """Return the five independent calls that write the messages."""
+    decoding = config.roles.hypothesizer
+    prompt = prompts.load_prompt(decoding.prompt)
+    return [
+        Call(
+            ticket=hypothesizer_ticket(problem.problem_id, slot),
+            role="hypothesizer",
+            problem_id=problem.problem_id,
+            turns=prompts.hypothesizer_turns(prompt, problem, role),
+            decoding=decoding,
+            seed=partial(derive_seed, config.seed, problem.problem_id, "hypothesizer", slot),
+            accepts=partial(_is_message, slot=slot, role=role),
+        )
+        for slot, role in enumerate(roles)
+    ]
+
+
+def replay_call(config: RunConfig, problem: VisibleProblem, pool: Pool, replay: Replay) -> Call:
+    """Return the integrator call of a replay, showing the messages of its arm and no others."""
+    decoding = config.roles.integrator
+    shown = [pool.messages[slot] for slot in replay.arm.kept]
+    return Call(
+        ticket=replay_ticket(replay),
+        role="integrator",
+        problem_id=problem.problem_id,
+        turns=prompts.integrator_turns(prompts.load_prompt(decoding.prompt), problem, shown),
+        decoding=decoding,
+        seed=partial(replay_seed, config, replay),
+        accepts=_is_final,
+    )
+
+
+def _has_roles(reply: ChatReply) -> bool:
+    return reply.status == "ok" and parse_roles(reply.text)[1] is None
+
+
+def _is_message(reply: ChatReply, slot: int, role: Role) -> bool:
+    return parse_message(reply, slot, role).status == "ok"
+
+
+def _is_final(reply: ChatReply) -> bool:
+    """Truncation and an overlong prompt are final: asking again would give the same."""
+    return reply.status in ("ok", "truncated", "prompt_too_long")

@@ -1,0 +1,329 @@
+"""The run store: one SQLite file, one row a model call, committed as it arrives.
+
+A call is known by its ticket (its place in the protocol: role, pool, arm, block, draw) and checked by its key (the hash
+of the fully resolved request). Everything after the store is a pure function of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from dhd_labels.engines.base import ChatReply
+from dhd_labels.errors import DhdError
+from dhd_labels.records import Pool, Problem, as_json
+from dhd_labels.text import storable
+
+APPLICATION_ID = 0x44484431  # "DHD1": tells our files from other SQLite files
+FORMAT = 1
+FILE_NAME = "store.sqlite"
+_SCHEMA = """
+CREATE TABLE problems (ordinal INTEGER PRIMARY KEY, problem_id TEXT NOT NULL UNIQUE, content TEXT NOT NULL);
+CREATE TABLE pools (problem_id TEXT PRIMARY KEY, content TEXT NOT NULL);
+CREATE TABLE calls (
+  id INTEGER PRIMARY KEY, ticket TEXT NOT NULL, attempt INTEGER NOT NULL, key TEXT NOT NULL, role TEXT NOT NULL,
+  problem_id TEXT NOT NULL, seed INTEGER NOT NULL, status TEXT NOT NULL, text TEXT NOT NULL, reasoning TEXT,
+  finish_reason TEXT, prompt_tokens INTEGER, cached_tokens INTEGER, completion_tokens INTEGER, model TEXT NOT NULL,
+  error TEXT, created_at REAL NOT NULL, UNIQUE (ticket, attempt));
+CREATE INDEX calls_by_problem ON calls (problem_id);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CallRow:
+    """One stored call: an attempt at a ticket, with the reply as it came."""
+
+    ticket: str
+    attempt: int
+    key: str
+    role: str
+    problem_id: str
+    seed: int
+    reply: ChatReply
+
+
+class Store:
+    """Reads and writes the calls of one run."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self._db = connection
+
+    @classmethod
+    def create_or_open(cls, path: Path) -> Store:
+        """Open the store at a path, making an empty one if there is none."""
+        with _explained(path):
+            db = sqlite3.connect(path, isolation_level=None)
+            _check_ours(db, path)
+            db.execute("PRAGMA journal_mode=WAL")
+            # FULL: a commit is on disk before the next call is paid for, also when the machine loses power.
+            db.execute("PRAGMA synchronous=FULL")
+            if db.execute("PRAGMA application_id").fetchone()[0] == 0:
+                db.executescript(
+                    f"BEGIN; {_SCHEMA} PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={FORMAT}; COMMIT;"
+                )
+        return cls(path, db)
+
+    @classmethod
+    def open_existing(cls, path: Path) -> Store:
+        """Open a store for reading.
+
+        Raises:
+            DhdError: there is no store, it is not ours, or it is damaged.
+        """
+        if not path.is_file():
+            raise DhdError(f"There is no run store at {path}: the run directory must be one that `run` made")
+        return cls.create_or_open(path)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    @classmethod
+    def check_file(cls, path: Path) -> None:
+        """Read a whole store once.
+
+        Raises:
+            DhdError: it is not ours, or a page of it is damaged.
+        """
+        store = cls.create_or_open(path)
+        try:
+            with _explained(path):
+                verdict = store._db.execute("PRAGMA quick_check(1)").fetchone()[0]
+                if verdict != "ok":
+                    raise sqlite3.DatabaseError(verdict)
+        finally:
+            store.close()
+
+    def limit_pages(self, pages: int) -> None:
+        """Cap the size of the file (tests use it to run into a full disk)."""
+        self._db.execute(f"PRAGMA max_page_count={pages}")
+
+    def add_problem(self, ordinal: int, problem: Problem) -> None:
+        """Record a problem as it was read.
+
+        Raises:
+            DhdError: the store holds other content under this id.
+        """
+        content = json.dumps(as_json(problem), sort_keys=True)
+        with _explained(self.path):
+            known = self._db.execute(
+                "SELECT content FROM problems WHERE problem_id=?", (problem.problem_id,)
+            ).fetchone()
+            if known is None:
+                self._db.execute("INSERT INTO problems VALUES (?,?,?)", (ordinal, problem.problem_id, content))
+            elif known[0] != content:
+                raise DhdError(
+                    f"The problem {problem.problem_id!r} must be the one this run began with, but its text, reference "
+                    "or licence changed. Use the old problem file, or a new --run-dir."
+                )
+
+    def problems(self) -> Iterator[Problem]:
+        """Yield the recorded problems in benchmark order."""
+        with _explained(self.path):
+            for (content,) in self._db.execute("SELECT content FROM problems ORDER BY ordinal"):
+                yield Problem.from_json(json.loads(content))
+
+    def add_pool(self, pool: Pool) -> None:
+        """Cache a pool. It is never replaced."""
+        with _explained(self.path):
+            self._db.execute("INSERT INTO pools VALUES (?,?)", (pool.problem_id, json.dumps(as_json(pool))))
+
+    def pool(self, problem_id: str) -> Pool | None:
+        """Return the cached pool of a problem, checked against its id.
+
+        Raises:
+            DhdError: the stored pool was edited.
+        """
+        with _explained(self.path):
+            row = self._db.execute("SELECT content FROM pools WHERE problem_id=?", (problem_id,)).fetchone()
+        if row is None:
+            return None
+        try:
+            return Pool.from_json(json.loads(row[0]))
+        except (ValueError, TypeError, KeyError) as error:
+            raise DhdError(f"{self.path}: {error}") from None
+
+    def add_calls(self, rows: Sequence[CallRow]) -> None:
+        """Commit finished calls: all of them, durably, or none."""
+        values = [_values(row) for row in rows]
+        with _explained(self.path):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                self._db.executemany(f"INSERT INTO calls VALUES (NULL{',?' * len(values[0])})", values)
+                self._db.execute("COMMIT")
+            except sqlite3.Error:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    def attempts(self, ticket: str) -> list[CallRow]:
+        """Return the stored attempts at a ticket, first to last."""
+        with _explained(self.path):
+            rows = self._db.execute(f"{_SELECT} WHERE ticket=? ORDER BY attempt", (ticket,)).fetchall()
+        return [_call_row(row) for row in rows]
+
+    def calls(self, problem_id: str) -> dict[str, list[CallRow]]:
+        """Return all attempts of a problem, by ticket."""
+        with _explained(self.path):
+            rows = self._db.execute(
+                f"{_SELECT} WHERE problem_id=? ORDER BY ticket, attempt", (problem_id,)
+            ).fetchall()
+        found: dict[str, list[CallRow]] = {}
+        for row in map(_call_row, rows):
+            found.setdefault(row.ticket, []).append(row)
+        return found
+
+    def totals(self) -> list[dict[str, Any]]:
+        """Return calls and tokens by role and status."""
+        query = (
+            "SELECT role, status, COUNT(*), SUM(prompt_tokens), SUM(cached_tokens), SUM(completion_tokens) "
+            "FROM calls GROUP BY role, status ORDER BY role, status"
+        )
+        names = ("role", "status", "calls", "prompt_tokens", "cached_tokens", "completion_tokens")
+        with _explained(self.path):
+            return [dict(zip(names, row, strict=True)) for row in self._db.execute(query)]
+
+    def copy_readable_into(self, target: Store) -> int:
+        """Copy every row that can still be read into another store; return how many calls were saved."""
+        saved = 0
+        for table, columns in (("problems", 3), ("pools", 2), ("calls", 17)):
+            for row in self._readable_rows(table):
+                with contextlib.suppress(sqlite3.Error):
+                    target._db.execute(f"INSERT INTO {table} VALUES ({','.join('?' * columns)})", row)
+                    saved += table == "calls"
+        return saved
+
+    def _readable_rows(self, table: str) -> Iterator[tuple[Any, ...]]:
+        """Walk a table by rowid, stepping over places that cannot be read."""
+        last, gap = -1, 1
+        while gap < 1_000_000:
+            try:
+                found = self._db.execute(
+                    f"SELECT rowid, * FROM {table} WHERE rowid>? AND rowid>=? ORDER BY rowid LIMIT 1", (last, last + gap)
+                ).fetchone()
+            except sqlite3.DatabaseError:
+                gap = gap + 1 if gap < 64 else gap * 2
+                continue
+            if found is None:
+                return
+            last, gap = found[0], 1
+            yield found[1:]
+
+
+_SELECT = (
+    "SELECT ticket, attempt, key, role, problem_id, seed, status, text, reasoning, finish_reason, prompt_tokens, "
+    "cached_tokens, completion_tokens, model, error FROM calls"
+)
+
+
+def _call_row(row: tuple[Any, ...]) -> CallRow:
+    return CallRow(*row[:6], reply=ChatReply(*row[6:]))
+
+
+def _values(row: CallRow) -> tuple[Any, ...]:
+    reply = row.reply
+    return (
+        row.ticket, row.attempt, row.key, row.role, row.problem_id, row.seed, reply.status, storable(reply.text),
+        reply.reasoning and storable(reply.reasoning), reply.finish_reason, reply.prompt_tokens, reply.cached_tokens,
+        reply.completion_tokens, reply.model, reply.error and storable(reply.error), time.time(),
+    )  # fmt: skip
+
+
+def _check_ours(db: sqlite3.Connection, path: Path) -> None:
+    """Refuse a SQLite file of another program, or of a later format."""
+    owner = db.execute("PRAGMA application_id").fetchone()[0]
+    tables = db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
+    if owner != APPLICATION_ID and (owner or tables):
+        raise DhdError(f"The file {path} must be a run store of dhd-labels, but another program made it. Move it away.")
+    found = db.execute("PRAGMA user_version").fetchone()[0]
+    if owner == APPLICATION_ID and found != FORMAT:
+        raise DhdError(f"The run store {path} must have format {FORMAT}, got {found}: use the version that made it.")
+
+
+@contextlib.contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into sentences that say what happened to the paid work and what to do."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if "full" in str(error) or "disk I/O" in str(error):
+            raise DhdError(
+                f"The disk of {path} is full or failing ({error}). Every call committed so far is safe: make room and "
+                "run the same command again."
+            ) from None
+        if "locked" in str(error):
+            raise DhdError(f"The run store {path} is locked by another process: wait for it, or stop it.") from None
+        if "readonly" in str(error) or "unable to open" in str(error):
+            raise DhdError(f"The run store {path} cannot be written ({error}): check its permissions.") from None
+        raise _damaged(path, error) from None
+    except sqlite3.DatabaseError as error:
+        raise _damaged(path, error) from None
+
+
+def _damaged(path: Path, error: Exception) -> DhdError:
+    return DhdError(
+        f"The run store {path} is damaged or not a store ({error}). It was left as it is. "
+        "Run again with --salvage to keep the damaged file aside and go on with every call that can still be read."
+    )
+
+
+def salvage(path: Path) -> int:
+    """Move a damaged store aside and copy what can be read into a fresh one; return the calls saved.
+
+    The damaged file stays beside the new one as `store.sqlite.damaged-N`, so that nothing is lost.
+    """
+    number = 1
+    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+        number += 1
+    for suffix in ("", "-wal", "-shm"):
+        part = path.with_name(path.name + suffix)
+        if part.exists():
+            part.rename(aside.with_name(aside.name + suffix))
+    fresh = Store.create_or_open(path)
+    try:
+        old = sqlite3.connect(f"file:{aside}?mode=ro", uri=True, isolation_level=None)
+        old.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        return Store(aside, old).copy_readable_into(fresh)
+    except sqlite3.DatabaseError:
+        return 0
+    finally:
+        fresh.close()
+
+
+class RunLock:
+    """Keeps two live runs off one run directory. The system releases it when the process dies, however it dies."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "run.lock"
+        self._handle: IO[str] | None = None
+
+    def __enter__(self) -> RunLock:
+        handle = self._path.open("a+", encoding="utf-8")
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            handle.seek(0)
+            owner = handle.read().strip() or "unknown"
+            handle.close()
+            raise DhdError(
+                f"The run directory {self._path.parent} is in use by a live run (process {owner}): "
+                "wait for it, stop it, or choose another --run-dir."
+            ) from None
+        handle.truncate(0)
+        handle.write(str(os.getpid()))
+        handle.flush()
+        self._handle = handle
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._handle:
+            self._handle.close()

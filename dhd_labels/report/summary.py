@@ -1,0 +1,76 @@
+"""The end-of-run summary and `status`, computed from the store and nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dhd_labels.replay.collect import ProblemResult
+from dhd_labels.replay.directory import RunDirectory
+from dhd_labels.report.table import Table
+from dhd_labels.report.tables import all_labels
+
+_USABLE = ("graded", "no_answer", "truncated", "undetermined")
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Totals of a run. `failed` counts problems without a pool and replays that ended in an operational failure."""
+
+    problems: int
+    with_pool: int
+    complete: int
+    replays_planned: int
+    replays_done: int
+    failed: dict[str, int]
+    flips: dict[str, int]
+    calls: list[dict[str, Any]]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the summary as plain data."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def table(self) -> Table:
+        """Return calls and tokens by role and status."""
+        columns = ("role", "status", "calls", "prompt tokens", "of these cached", "tokens written")
+        names = ("role", "status", "calls", "prompt_tokens", "cached_tokens", "completion_tokens")
+        rows = tuple(tuple("-" if row[n] is None else str(row[n]) for n in names) for row in self.calls)
+        return Table("Calls in the store", columns, rows)
+
+    def lines(self) -> list[str]:
+        """Return the rest of the summary as sentences."""
+        failed = ", ".join(f"{reason} {count}" for reason, count in self.failed.items()) or "none"
+        flips = ", ".join(f"{kind} {count}" for kind, count in self.flips.items()) or "none"
+        return [
+            f"Problems: {self.complete} complete of {self.problems}; {self.with_pool} have a pool.",
+            f"Replays: {self.replays_done} answered of {self.replays_planned} planned.",
+            f"Failed records, by reason: {failed}.",
+            f"Single-draw flips at K=5: {flips}.",
+        ]
+
+
+def summarise(directory: RunDirectory, results: Sequence[ProblemResult]) -> Summary:
+    """Return the totals of a run from its store."""
+    store = directory.open_store()
+    try:
+        calls = store.totals()
+    finally:
+        store.close()
+    failed = Counter(f"{r.status} ({r.reason})" for r in results if r.pool is None)
+    operational = [o for r in results for o in r.outcomes if o.status == "operational"]
+    failed.update(f"replay {o.reason}" for o in operational)
+    labels = all_labels(results, directory.config.outcomes.no_answer)
+    flips = Counter(label.cell for label in labels if label.cell and not label.cell.endswith("neutral"))
+    done = sum(o.status in _USABLE for r in results for o in r.outcomes)
+    return Summary(
+        problems=len(results),
+        with_pool=sum(r.pool is not None for r in results),
+        complete=sum(r.pool is not None and len(r.outcomes) == r.planned for r in results),
+        replays_planned=sum(r.planned for r in results),
+        replays_done=done,
+        failed=dict(sorted(failed.items())),
+        flips=dict(sorted(flips.items())),
+        calls=calls,
+    )
