@@ -1,8 +1,9 @@
-"""The YAML header of a data set card: which configs, splits and rows there are, and that dhd-labels wrote them.
+"""The YAML header of a data set card: which configs, splits and rows there are, and that dhd-labels wrote
+them.
 
-`datasets.load_dataset` cannot load an empty split, so the header lists the files of the splits that have rows under
-`configs:` and the row count of every split under our own key `dhd_labels`. That key is also how a folder or a
-repository is recognised as one of our data sets.
+`datasets.load_dataset` cannot load an empty split, so the header lists the files of the splits that have
+rows under `configs:` and the row count of every split under our own key `dhd_labels`. That key is also how
+a folder or a repository is recognised as one of our data sets.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ KEY = "dhd_labels"
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a card says of its data set. `rows[config][split]` counts rows; `files[config][split]` are paths."""
+    """What a card says: `rows[config][split]` counts rows, `files[config][split]` are paths."""
 
     schema_version: str
     rows: Mapping[str, Mapping[str, int]]
@@ -40,7 +41,8 @@ def parse_header(text: str) -> Header | None:
     from huggingface_hub import DatasetCard
 
     try:
-        data: dict[str, Any] = DatasetCard(text, ignore_metadata_errors=True).data.to_dict()
+        found: Any = DatasetCard(text, ignore_metadata_errors=True).data
+        data: dict[str, Any] = found.to_dict()
     except Exception:  # not YAML at all, or YAML of a shape the Hub refuses: in each case not ours
         return None
     ours = data.get(KEY)
@@ -86,13 +88,13 @@ def check_version(header: Header, where: str) -> None:
     """
     if header.schema_version != SCHEMA_VERSION:
         raise DhdError(
-            f"The 'schema_version' of {where} must be {SCHEMA_VERSION!r}, got {header.schema_version!r}. Build the data "
-            "set again with this version of dhd-labels, or install the version that wrote it."
+            f"The 'schema_version' of {where} must be {SCHEMA_VERSION!r}, got {header.schema_version!r}. "
+            "Build the data set again with this version of dhd-labels, or install the version that wrote it."
         )
 
 
 def data_files(folder: Path) -> list[str]:
-    """Return the paths of the files of a data set of ours in a folder, sorted; other files there do not count."""
+    """Return the paths of a data set's own files in a folder, sorted; other files there do not count."""
     tables = [path.relative_to(folder).as_posix() for name in CONFIGS for path in (folder / name).glob("*.parquet")]
     return sorted([*tables, *(name for name in (CARD_NAME, SIMULATION_NAME) if (folder / name).is_file())])
 

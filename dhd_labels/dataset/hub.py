@@ -1,10 +1,12 @@
 """What loading and publishing share about the Hub: repository ids, plain errors, quiet libraries.
 
-Messages made here carry a status, a class name or the server's own words, never a request, so no token can slip in.
+Messages made here carry a status, a class name or the server's own words, never a request, so no token can
+slip in.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +28,7 @@ class RepoRef:
 
 
 def parse_ref(text: str) -> RepoRef | None:
-    """Return the repository that `org/name` or `org/name@revision` names, or None when the text is neither."""
+    """Return what `org/name` or `org/name@revision` names, or None when the text is neither."""
     match = _REPO.fullmatch(text)
     if match is None or "--" in match["repo"] or ".." in match["repo"]:
         return None
@@ -42,8 +44,8 @@ def parse_repo(text: str) -> str:
     ref = parse_ref(text)
     if ref is None or ref.revision is not None:
         raise DhdError(
-            f"The repository must be 'org/name' (letters, digits, '-', '_', '.'; at most 96 characters a part), got "
-            f"{text!r}. Example: --repo my-team/quickstart-labels"
+            f"The repository must be 'org/name' (letters, digits, '-', '_', '.'; at most 96 characters a part), "
+            f"got {text!r}. Example: --repo my-team/quickstart-labels"
         )
     return ref.repo
 
@@ -74,7 +76,7 @@ def redact(text: str) -> str:
 
 
 def is_network_error(error: BaseException) -> bool:
-    """Whether the request never got an answer. By name: the client library of huggingface_hub changes its package."""
+    """Whether no answer came. By class name: huggingface_hub changes which HTTP library it uses."""
     names = {cls.__name__ for cls in type(error).__mro__}
     return bool(names & {"TransportError", "ConnectionError", "TimeoutError"})
 
@@ -102,21 +104,24 @@ def _explain_status(error: BaseException) -> str:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep `datasets` and `huggingface_hub` from drawing bars or logging failures that we report ourselves."""
+    """Keep the Hub's libraries from drawing bars and from logging failures that we report ourselves."""
     import datasets
-    from huggingface_hub import utils as hub
+    from huggingface_hub.utils import logging as hub_logging
+    from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
-    hub_bars, bars = not hub.are_progress_bars_disabled(), datasets.utils.are_progress_bars_disabled()
-    level = datasets.utils.logging.get_verbosity()
+    hub_bars, bars = not are_progress_bars_disabled(), datasets.utils.are_progress_bars_disabled()
+    level, hub_level = datasets.utils.logging.get_verbosity(), hub_logging.get_verbosity()
     datasets.disable_progress_bars()
     datasets.utils.logging.set_verbosity(datasets.utils.logging.CRITICAL)
+    hub_logging.set_verbosity(logging.ERROR)
     if hub_bars:
-        hub.disable_progress_bars()
+        disable_progress_bars()
     try:
         yield
     finally:
         datasets.utils.logging.set_verbosity(level)
+        hub_logging.set_verbosity(hub_level)
         if not bars:
             datasets.enable_progress_bars()
         if hub_bars:
-            hub.enable_progress_bars()
+            enable_progress_bars()

@@ -24,7 +24,8 @@ def load(labels: str | Path, config: str = DEFAULT_CONFIG) -> datasets.DatasetDi
     """Load one config of a data set of labels with all three splits (an empty split has zero rows).
 
     Args:
-        labels: a folder that `build` or `simulate` wrote, or a Hub id `org/name` or `org/name@revision`. A folder of
+        labels: a folder that `build` or `simulate` wrote, or a Hub id `org/name` or `org/name@revision`. A
+            folder of
             that name wins.
         config: `messages`, `replays` or `problems`.
 
@@ -47,8 +48,8 @@ def load_frame(
 ) -> pd.DataFrame:
     """Load rows of one config as a data frame, splits in the given order, with a last column `split`.
 
-    Missing values stay missing: whole numbers are nullable `Int*`, verdicts nullable `boolean`, text is `object` with
-    None, floats are `float64` with NaN, lists are tuples or None.
+    Missing values stay missing: whole numbers are nullable `Int*`, verdicts nullable `boolean`, text is
+    `object` with None, floats are `float64` with NaN, lists are tuples or None.
 
     Args:
         labels: as in `load`.
@@ -71,6 +72,7 @@ def load_frame(
 
 def _load_folder(folder: Path, config: str) -> datasets.DatasetDict:
     header = headers.local_header(folder)
+    _check_files(folder, header, config)
     return _load(str(folder), config, header, str(folder), None)
 
 
@@ -89,7 +91,9 @@ def _load_hub(ref: RepoRef, config: str) -> datasets.DatasetDict:
         raise DhdError(explain(error, what)) from None
     header = headers.read_header(Path(card).parent)
     if header is None:
-        raise DhdError(f"The data set {ref.repo!r} was not made by dhd-labels (its card lacks the '{headers.KEY}' entry).")
+        raise DhdError(
+            f"The data set {ref.repo!r} was not made by dhd-labels (its card lacks the '{headers.KEY}' entry)."
+        )
     headers.check_version(header, ref.repo)
     return _load(ref.repo, config, header, what, revision)
 
@@ -99,8 +103,8 @@ def _load(path: str, config: str, header: Header, where: str, revision: str | No
 
     if config not in header.rows:
         raise DhdError(
-            f"The data set {path!r} has no config {config!r}; it has {', '.join(sorted(header.rows)) or 'none'}. "
-            f"{HOW_TO_BUILD}"
+            f"The data set {path!r} has no config {config!r}; "
+            f"it has {', '.join(sorted(header.rows)) or 'none'}. {HOW_TO_BUILD}"
         )
     found: dict[str, datasets.Dataset] = {}
     if header.files.get(config):
@@ -122,6 +126,20 @@ def _unreadable(error: Exception, path: str, config: str, where: str, *, local: 
     return f"The config {config!r} of {path} cannot be read ({type(cause).__name__}: {cause}). {HOW_TO_BUILD}"
 
 
+def _check_files(folder: Path, header: Header, config: str) -> None:
+    """Refuse files without a declared column: `datasets` would fill it with nulls, as the card has it."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for path in header.files.get(config, {}).values():
+        try:
+            missing = sorted(set(features(config)) - set(pq.read_schema(folder / path).names))
+        except (OSError, pa.ArrowException) as error:
+            raise DhdError(f"The file {folder / path} cannot be read ({error}). {HOW_TO_BUILD}") from error
+        if missing:
+            raise DhdError(f"The file {folder / path} lacks the columns {', '.join(missing)}. {HOW_TO_BUILD}")
+
+
 def _check_columns(found: datasets.Features, config: str, path: str) -> None:
     """Refuse missing or retyped columns; further columns (a simulation's true values) are welcome."""
     wanted = features(config)
@@ -134,11 +152,13 @@ def _check_columns(found: datasets.Features, config: str, path: str) -> None:
 
 
 def _check_rows(found: dict[str, int], listed: Any, config: str, path: str) -> None:
-    wrong = [f"{s} has {found.get(s, 0)}, not {listed.get(s, 0)}" for s in SPLITS if found.get(s, 0) != listed.get(s, 0)]
+    wrong = [
+        f"{s} has {found.get(s, 0)}, not {listed.get(s, 0)}" for s in SPLITS if found.get(s, 0) != listed.get(s, 0)
+    ]
     if wrong:
         raise DhdError(
-            f"The rows of config {config!r} of {path} must be as many as its card counts, but {'; '.join(wrong)}: the "
-            f"files and the card are not from one build. {HOW_TO_BUILD}"
+            f"The rows of config {config!r} of {path} must be as many as its card counts, but {'; '.join(wrong)}: "
+            f"the files and the card are not from one build. {HOW_TO_BUILD}"
         )
 
 

@@ -1,7 +1,8 @@
 """Put a finished data set folder in place, all of it or nothing.
 
-The new folder is filled beside the old one, flushed to disk and renamed. After a crash the target is the old data set,
-the new one, or (between two renames) missing with the old one beside it, which the next write brings back.
+The new folder is filled beside the old one, flushed to disk and renamed. After a crash the target is the
+old data set, the new one, or (between two renames) missing with the old one beside it, which the next write
+brings back.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def partial_folder(target: Path) -> Iterator[Path]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DhdError(f"Another process is writing the data set {target}. Wait for it, or choose another --out.") from None
+            raise DhdError(
+                f"Another process is writing the data set {target}. Wait for it, or choose another --out."
+            ) from None
         for leftover in partial.iterdir():
             shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
         try:
@@ -62,8 +65,8 @@ def _check_target(target: Path) -> None:
         raise DhdError(f"The data set folder must be a folder, but {target} is a file. Choose another --out.")
     if target.exists() and any(target.iterdir()) and read_header(target) is None:
         raise DhdError(
-            f"The folder {target} must be new, empty or a data set of dhd-labels, but it holds other files, which are "
-            "not overwritten. Choose another --out."
+            f"The folder {target} must be new, empty or a data set of dhd-labels, but it holds other files, "
+            "which are not overwritten. Choose another --out."
         )
 
 
@@ -96,7 +99,7 @@ def put_in_place(partial: Path, target: Path) -> None:
 
 
 def _carry_over(old: Path, new: Path) -> None:
-    """Link what stays from the old folder into the new one: files of equal content, and files that are not ours."""
+    """Link what stays into the new folder: files of equal content, and files that are not ours."""
     ours = set(data_files(old))
     for path in sorted(old.rglob("*")):
         name = path.relative_to(old).as_posix()

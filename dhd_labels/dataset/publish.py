@@ -37,7 +37,7 @@ class PushFile:
 
 @dataclass(frozen=True, slots=True)
 class PushResult:
-    """What was pushed. `commit` and `url` are None after a dry run; `url` is the pull request's when one was made."""
+    """What was pushed. `commit` and `url` are None after a dry run; `url` is the pull request's if there is one."""
 
     commit: str | None
     url: str | None
@@ -45,7 +45,8 @@ class PushResult:
 
 
 def check_token(endpoint: str | None = None) -> str:
-    """Return the name of the user whose token is in place. Meant to be called before any model call is paid for.
+    """Return the name of the user whose token is in place. Meant to be called before any model call is paid
+    for.
 
     Args:
         endpoint: the Hub to ask; the one of HF_ENDPOINT, else huggingface.co, by default.
@@ -75,18 +76,22 @@ def push(
     Args:
         dataset_dir: a folder that `write_dataset` wrote. Only the files of the data set go up.
         repo: `org/name`; made if it is not there.
-        private: make it private. An existing public repository is refused, so that nothing private is shown by mistake.
+        private: make it private. An existing public repository is refused, so that nothing private is shown
+            by mistake.
         revision: branch to commit to (made if it is not there); `main` by default.
         create_pr: open a pull request instead of committing to the branch.
         dry_run: only list what would go up, without any request.
 
     Raises:
-        DhdError: not one of our data sets, a bad repository id, no or a bad token, a refusal of the Hub, or what
+        DhdError: not one of our data sets, a bad repository id, no or a bad token, a refusal of the Hub, or
+            what
             comes back is not what was sent.
     """
     parse_repo(repo)
     if create_pr and revision not in (None, "main"):
-        raise DhdError(f"A pull request goes to 'main', so --create-pr cannot go with --revision {revision!r}. Drop one.")
+        raise DhdError(
+            f"A pull request goes to 'main', so --create-pr cannot go with --revision {revision!r}. Drop one."
+        )
     header = local_header(dataset_dir)
     files = tuple(_describe(dataset_dir, path) for path in data_files(dataset_dir))
     _check_listed(header, files, dataset_dir)
@@ -100,9 +105,15 @@ def push(
 
 
 def _commit(
-    folder: Path, repo: str, files: tuple[PushFile, ...], *, private: bool, revision: str | None, create_pr: bool
+    folder: Path,
+    repo: str,
+    files: tuple[PushFile, ...],
+    *,
+    private: bool,
+    revision: str | None,
+    create_pr: bool,
 ) -> tuple[str, str]:
-    """Make the repository if need be and send every file in one commit; return the commit and where to see it."""
+    """Make the repository if need be, send every file in one commit; return the commit and its page."""
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
     api = HfApi()
@@ -126,7 +137,7 @@ def _commit(
 
 
 def _stale(there: Iterable[str], files: tuple[PushFile, ...]) -> list[str]:
-    """Return the files of an earlier push that this data set no longer has: rows taken out must not stay behind."""
+    """Return the files that only an earlier push had: rows that were taken out must not stay behind."""
     sent = {file.path for file in files}
     ours = re.compile(rf"(?:{'|'.join(CONFIGS)})/[^/]+\.parquet|{re.escape(SIMULATION_NAME)}")
     return [path for path in there if path not in sent and ours.fullmatch(path)]
@@ -135,8 +146,8 @@ def _stale(there: Iterable[str], files: tuple[PushFile, ...]) -> list[str]:
 def _check_private(api: HfApi, repo: str) -> None:
     if not api.dataset_info(repo).private:
         raise DhdError(
-            f"The data set {repo!r} is public already, and pushes are private by default, so nothing was sent. Push "
-            "with --public if everyone may see the labels, or choose another --repo."
+            f"The data set {repo!r} is public already, and pushes are private by default, so nothing was sent. "
+            "Push with --public if everyone may see the labels, or choose another --repo."
         )
 
 
@@ -146,8 +157,8 @@ def _check_listed(header: Header, files: tuple[PushFile, ...], folder: Path) -> 
     strangers = [file.path for file in files if file.path.endswith(".parquet") and file.path not in listed]
     if strangers:
         raise DhdError(
-            f"The card of {folder} must list every Parquet file, but not {', '.join(strangers)}. Remove them, or build "
-            "the data set again."
+            f"The card of {folder} must list every Parquet file, but not {', '.join(strangers)}. Remove them, or "
+            "build the data set again."
         )
 
 
@@ -176,8 +187,8 @@ def _compare(folder: Path, repo: str, config: str, paths: Mapping[str, str], com
 
 def _differs(repo: str, config: str, commit: str, how: str) -> str:
     return (
-        f"What the Hub returns must be what was pushed, but config {config!r} of {repo!r} at {commit[:12]} differs: "
-        f"{how}. Push again; if it stays, report it."
+        f"What the Hub returns must be what was pushed, but config {config!r} of {repo!r} at {commit[:12]} "
+        f"differs: {how}. Push again; if it stays, report it."
     )
 
 
@@ -191,13 +202,13 @@ def _difference(sent: pa.Table, returned: pa.Table) -> str | None:
         if not sent.column(name).equals(returned.column(name)):
             pairs = zip(sent.column(name).to_pylist(), returned.column(name).to_pylist(), strict=True)
             row, (here, there) = next((number, pair) for number, pair in enumerate(pairs) if pair[0] != pair[1])
-            return f"row {row}, column {name!r}: {there!r:.60}, not {here!r:.60}"
+            return f"row {row}, column {name!r}: {repr(there)[:60]}, not {repr(here)[:60]}"
     return None
 
 
 @contextmanager
 def _explained(what: str) -> Iterator[None]:
-    """Turn what the Hub's libraries raise into one plain sentence. The cause is cut off: it can hold request headers."""
+    """Turn what the Hub's libraries raise into one plain sentence, without its cause, which can hold headers."""
     try:
         with quiet():
             yield

@@ -1,8 +1,9 @@
 """Which split a problem belongs to: a pure function of its text.
 
-Train, validation and test are 80, 10 and 10 of a hundred buckets of a hash of the normalised problem text. Texts that
-differ only in case, white space, punctuation, signs or Unicode presentation normalise alike, so such near-duplicates
-share a split. The configs, actors and integrators of one problem share it too, since nothing but the text counts.
+Train, validation and test are 80, 10 and 10 of a hundred buckets of a hash of the normalised problem text.
+Texts that differ only in case, white space, punctuation, signs or Unicode presentation normalise alike, so
+such near-duplicates share a split. The configs, actors and integrators of one problem share it too, since
+nothing but the text counts.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def split_of(question: str) -> Split:
 
 
 def normalise(text: str) -> str:
-    """Return the text's letters, digits and accents, NFKC and case folded: the form in which near-duplicates agree.
+    """Return the text's letters, digits and accents, NFKC and case folded: the form in which
+    near-duplicates agree.
 
     All else goes, also signs such as `+`: texts that agree too often only share a split, which harms nothing.
     """

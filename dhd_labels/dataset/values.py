@@ -1,4 +1,4 @@
-"""Check one row against its declared columns, before Arrow sees it, so that an error names the row and the column."""
+"""Check a row against its declared columns before Arrow sees it, so that errors name the row and the column."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def clean_row(row: Mapping[str, Any], columns: Sequence[Column], name: str) -> d
         name: how errors call the row, such as "Row 3 of messages".
 
     Raises:
-        DhdError: a column is missing or unknown, or a value has another type, is out of range, NaN or infinite.
+        DhdError: a column is missing or unknown, or a value has another type, is out of range, NaN or
+            infinite.
     """
     if row.keys() != {column.name for column in columns}:
         raise DhdError(_wrong_columns(row, columns, name))
@@ -50,7 +51,8 @@ def _clean(row: Mapping[str, Any], column: Column, name: str) -> Any:
         return _checker(column.type)(value)
     except _WrongValueError as wrong:
         raise DhdError(
-            f"{name} ({_identity(row)}): {column.name!r} must be {wrong} or null, got {type(value).__name__} {value!r:.80}."
+            f"{name} ({_identity(row)}): {column.name!r} must be {wrong} or null, "
+            f"got {type(value).__name__} {repr(value)[:80]}."
         ) from None
 
 

@@ -1,6 +1,7 @@
 """Write a data set folder: Parquet files with the declared schema and the card, all of it or nothing.
 
-The new data set is written beside the old one, flushed to disk and renamed into place (`place.py`). The same rows give the same bytes with the same library versions.
+The new data set is written beside the old one, flushed to disk and renamed into place (`place.py`). The
+same rows give the same bytes with the same library versions.
 """
 
 from __future__ import annotations
@@ -37,11 +38,13 @@ def write_dataset(
 ) -> None:
     """Write the rows of each config to `<config>/<split>-00000-of-00001.parquet`, and the card to README.md.
 
-    A split without rows gets no file, since `datasets.load_dataset` refuses empty ones; the card counts it as 0. Files
-    whose content stays the same are left untouched. Files in the folder that are not part of a data set stay.
+    A split without rows gets no file, since `datasets.load_dataset` refuses empty ones; the card counts it
+    as 0. Files whose content stays the same are left untouched. Files in the folder that are not part of a
+    data set stay.
 
     Args:
-        tables: config name to rows; every row has exactly the columns of `schema.CONFIGS` (plus `extra_columns`).
+        tables: config name to rows; every row has exactly the columns of `schema.CONFIGS` (plus
+            `extra_columns`).
         out: the folder; missing, empty, or a data set of ours, which is replaced.
         split_of: problem_id to `train`, `validation` or `test`.
         card: the README, from `card.render`; its row counts must be those of the rows.
@@ -49,7 +52,8 @@ def write_dataset(
         simulation: text of `simulation.json`, for simulated data sets only.
 
     Raises:
-        DhdError: a bad row (named, with its column), a folder that is not ours, a card of other rows, or a full disk.
+        DhdError: a bad row (named, with its column), a folder that is not ours, a card of other rows, or a
+            full disk.
     """
     target = out.expanduser().resolve()
     for config in tables:

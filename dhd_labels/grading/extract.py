@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-_BOX = re.compile(r"\\f?boxed\s*\{")
+_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _CUE = re.compile(r"(?:final\s+)?answer\s*(?:is)?\s*[:=]?\s*\**\s*[:=]?\s*\**\s*(.+)", re.IGNORECASE)
 
 

@@ -61,7 +61,7 @@ def _plain(text: str) -> str:
     for _ in range(3):
         text = _WRAPPER.sub(r" \1 ", text)
     text = re.sub(r"\\[,;! ]|\\left|\\right", " ", text).replace("\\%", "%").replace("\\$", "$")
-    return text.replace("$", " ").strip(" \t\r\n*`.")
+    return text.replace("$", " ").strip(" \t\r\n*`").rstrip(".")
 
 
 def _canonical_number(text: str, _choices: tuple[str, ...]) -> str | None:

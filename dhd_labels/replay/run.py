@@ -18,8 +18,10 @@ from dhd_labels.records import POOL_SIZE, Pool, Problem
 from dhd_labels.replay.calls import Call, Tally, execute
 from dhd_labels.replay.collect import read_messages, read_roles
 from dhd_labels.replay.directory import RunDirectory, begin
+from dhd_labels.replay.lock import RunLock
 from dhd_labels.replay.plan import count_calls, plan_replays
-from dhd_labels.replay.store import FILE_NAME, RunLock, Store, salvage
+from dhd_labels.replay.salvage import salvage
+from dhd_labels.replay.store import FILE_NAME, Store
 
 Progress = Callable[[str, int, int], None]
 """Called with (stage, done, total) after each settled call."""

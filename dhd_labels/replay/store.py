@@ -7,15 +7,13 @@ of the fully resolved request). Everything after the store is a pure function of
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
-import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from dhd_labels.engines.base import ChatReply
 from dhd_labels.errors import DhdError
@@ -182,6 +180,14 @@ class Store:
             found.setdefault(row.ticket, []).append(row)
         return found
 
+    def insert_raw(self, table: str, row: tuple[Any, ...]) -> bool:
+        """Insert a row that was read from another store of this format; return whether it was taken."""
+        try:
+            self._db.execute(f"INSERT INTO {table} VALUES ({','.join('?' * len(row))})", row)
+        except sqlite3.Error:
+            return False  # a row that breaks a constraint is damaged too
+        return True
+
     def totals(self) -> list[dict[str, Any]]:
         """Return calls and tokens by role and status."""
         query = (
@@ -191,32 +197,6 @@ class Store:
         names = ("role", "status", "calls", "prompt_tokens", "cached_tokens", "completion_tokens")
         with _explained(self.path):
             return [dict(zip(names, row, strict=True)) for row in self._db.execute(query)]
-
-    def copy_readable_into(self, target: Store) -> int:
-        """Copy every row that can still be read into another store; return how many calls were saved."""
-        saved = 0
-        for table, columns in (("problems", 3), ("pools", 2), ("calls", 17)):
-            for row in self._readable_rows(table):
-                with contextlib.suppress(sqlite3.Error):
-                    target._db.execute(f"INSERT INTO {table} VALUES ({','.join('?' * columns)})", row)
-                    saved += table == "calls"
-        return saved
-
-    def _readable_rows(self, table: str) -> Iterator[tuple[Any, ...]]:
-        """Walk a table by rowid, stepping over places that cannot be read."""
-        last, gap = -1, 1
-        while gap < 1_000_000:
-            try:
-                found = self._db.execute(
-                    f"SELECT rowid, * FROM {table} WHERE rowid>? AND rowid>=? ORDER BY rowid LIMIT 1", (last, last + gap)
-                ).fetchone()
-            except sqlite3.DatabaseError:
-                gap = gap + 1 if gap < 64 else gap * 2
-                continue
-            if found is None:
-                return
-            last, gap = found[0], 1
-            yield found[1:]
 
 
 _SELECT = (
@@ -274,56 +254,3 @@ def _damaged(path: Path, error: Exception) -> DhdError:
         f"The run store {path} is damaged or not a store ({error}). It was left as it is. "
         "Run again with --salvage to keep the damaged file aside and go on with every call that can still be read."
     )
-
-
-def salvage(path: Path) -> int:
-    """Move a damaged store aside and copy what can be read into a fresh one; return the calls saved.
-
-    The damaged file stays beside the new one as `store.sqlite.damaged-N`, so that nothing is lost.
-    """
-    number = 1
-    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
-        number += 1
-    for suffix in ("", "-wal", "-shm"):
-        part = path.with_name(path.name + suffix)
-        if part.exists():
-            part.rename(aside.with_name(aside.name + suffix))
-    fresh = Store.create_or_open(path)
-    try:
-        old = sqlite3.connect(f"file:{aside}?mode=ro", uri=True, isolation_level=None)
-        old.text_factory = lambda raw: raw.decode("utf-8", "replace")
-        return Store(aside, old).copy_readable_into(fresh)
-    except sqlite3.DatabaseError:
-        return 0
-    finally:
-        fresh.close()
-
-
-class RunLock:
-    """Keeps two live runs off one run directory. The system releases it when the process dies, however it dies."""
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / "run.lock"
-        self._handle: IO[str] | None = None
-
-    def __enter__(self) -> RunLock:
-        handle = self._path.open("a+", encoding="utf-8")
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            handle.seek(0)
-            owner = handle.read().strip() or "unknown"
-            handle.close()
-            raise DhdError(
-                f"The run directory {self._path.parent} is in use by a live run (process {owner}): "
-                "wait for it, stop it, or choose another --run-dir."
-            ) from None
-        handle.truncate(0)
-        handle.write(str(os.getpid()))
-        handle.flush()
-        self._handle = handle
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._handle:
-            self._handle.close()

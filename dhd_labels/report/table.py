@@ -1,6 +1,7 @@
 """A titled table of text that prints as Markdown (cards) and on a terminal (rich).
 
-Cells can hold text that a model or a user wrote, so nothing in them may act as Markdown, HTML or terminal markup.
+Cells can hold text that a model or a user wrote, so nothing in them may act as Markdown, HTML or terminal
+markup.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Table:
                 )
 
     def to_markdown(self) -> str:
-        """Return a GitHub-flavoured Markdown table: title line in bold, table, note. Ends without a line break."""
+        """Return a GitHub-flavoured Markdown table: bold title, table, note; no line break at the end."""
         parts = [f"**{escape(self.title)}**"] if self.title else []
         rule = f"|{' --- |' * len(self.columns)}"
         parts.append("\n".join((_line(self.columns), rule, *map(_line, self.rows))))
@@ -49,7 +50,7 @@ class Table:
         return "\n\n".join(parts)
 
     def to_rich(self) -> rich.table.Table:
-        """Return the table for `rich.print`, with markup and control characters in cells shown, not obeyed."""
+        """Return the table for `rich.print`; markup and control characters are shown, not obeyed."""
         from rich.table import Table as RichTable
         from rich.text import Text
 
@@ -62,10 +63,14 @@ class Table:
 
 
 def escape(text: str) -> str:
-    """Return one line of Markdown that shows the text and does nothing else (no markup, HTML, link or line break)."""
+    """Return one line of Markdown that shows the text and does nothing else (no markup, HTML, link)."""
+    return _BLOCK_MARK.sub(_as_entity, _inline(text))
+
+
+def _inline(text: str) -> str:
+    """Escape text that does not start a line, so that `- x` or `1.` cannot begin a list."""
     line = "".join(_HTML.get(char, char) for char in _visible(text))
-    line = _ACTIVE.sub(r"\\\1", line)
-    return _BARE_LINK.sub(_as_entity, _BLOCK_MARK.sub(_as_entity, line))
+    return _BARE_LINK.sub(_as_entity, _ACTIVE.sub(r"\\\1", line))
 
 
 def _as_entity(found: re.Match[str]) -> str:
@@ -74,7 +79,7 @@ def _as_entity(found: re.Match[str]) -> str:
 
 
 def _line(cells: tuple[str, ...]) -> str:
-    return f"| {' | '.join(map(escape, cells))} |"
+    return f"| {' | '.join(map(_inline, cells))} |"
 
 
 def _visible(text: str) -> str:

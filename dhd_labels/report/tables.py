@@ -47,7 +47,16 @@ def accuracy_table(results: Sequence[ProblemResult]) -> Table:
         rows.append(
             (family, str(len(drawn)), accuracy, f"[{low}, {high}]", *(_percent(statuses[s], len(drawn)) for s in other))
         )
-    columns = ("arm", "draws", "accuracy %", "95 % interval", "no answer %", "truncated %", "operational %", "undetermined %")
+    columns = (
+        "arm",
+        "draws",
+        "accuracy %",
+        "95 % interval",
+        "no answer %",
+        "truncated %",
+        "operational %",
+        "undetermined %",
+    )
     return Table("Accuracy by arm", columns, tuple(rows), "Mean over problems; the interval resamples problems.")
 
 

@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dhd_labels.dataset.publish import push
+from dhd_labels.errors import DhdError
+from tests.dataset.samples import row, rows, write
+from tests.hub_stub import TOKEN, HubStub, Repo
+
+PRELUDE = """
+import sys
+from pathlib import Path
+from dhd_labels.dataset.load import load_frame
+from dhd_labels.dataset.publish import check_token, push
+from dhd_labels.errors import DhdError
+folder = Path(sys.argv[1])
+def attempt(call):
+    try:
+        print(call())
+    except DhdError as error:
+        print("DhdError:", error)
+"""
+
+
+def child(hub: HubStub, labels: Path, code: str, token: str | None = TOKEN) -> str:
+    """Run code with the real clients against the stub; return what it printed: no token, no traceback."""
+    keep = {k: v for k, v in os.environ.items() if not k.upper().startswith(("HF_", "HUGGING"))}
+    env = keep | hub.environment(labels.parent / "home", token) | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    # huggingface_hub's own LFS upload uses a deprecated argument of its HTTP client
+    strict = [sys.executable, "-W", "error", "-W", "ignore:Use 'content=<...>':DeprecationWarning", "-c"]
+    done = subprocess.run([*strict, PRELUDE + code, str(labels)], env=env, capture_output=True, text=True, timeout=100)
+    assert (token or TOKEN) not in done.stdout + done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
+    assert hub.unknown == []
+    return done.stdout
+
+
+@pytest.mark.parametrize("lfs_above", [1 << 30, 1000], ids=["regular", "lfs"])
+def test_push_makes_one_private_commit_and_loads_back_equal(hub: HubStub, labels: Path, lfs_above: int) -> None:
+    hub.lfs_above = lfs_above
+    (labels / "secret.txt").write_text("not part of the data set")
+    out = child(
+        hub,
+        labels,
+        """
+result = push(folder, "org/labels")
+print(result.commit, result.url, len(result.files))
+for config in ("messages", "replays", "problems"):
+    for split in ("train", "validation", "test"):
+        here = load_frame(folder, config, (split,))
+        there = load_frame(f"org/labels@{result.commit}", config, (split,))
+        assert here.equals(there), (config, split)
+""",
+    )
+    repo = hub.repos["org/labels"]
+    assert out.split() == [repo.refs["main"], f"{hub.endpoint}/datasets/org/labels", "9"]
+    assert repo.private
+    assert hub.commits("org/labels") == 1
+    assert bool(repo.lfs) == (lfs_above == 1000)
+    pushed = repo.commits[repo.refs["main"]]
+    assert "secret.txt" not in pushed
+    assert all(pushed[path] == (labels / path).read_bytes() for path in pushed if path != ".gitattributes")
+
+
+def test_public_branch_pull_request_and_repeated_push(hub: HubStub, labels: Path) -> None:
+    out = child(
+        hub,
+        labels,
+        """
+attempt(lambda: push(folder, "org/open", private=False).commit)
+attempt(lambda: push(folder, "org/open", private=False).commit)
+attempt(lambda: push(folder, "org/open").commit)
+attempt(lambda: push(folder, "org/branch", revision="v1").commit)
+attempt(lambda: push(folder, "org/pr", create_pr=True).url)
+attempt(lambda: push(folder, "org/pr", create_pr=True, revision="v1").url)
+attempt(lambda: load_frame("org/branch", "messages"))
+attempt(lambda: len(load_frame("org/branch@v1", "messages")))
+attempt(lambda: load_frame("org/branch@v2", "messages"))
+attempt(lambda: load_frame("org/none", "messages"))
+""",
+    ).splitlines()
+    opened = hub.repos["org/open"]
+    assert not opened.private
+    assert out[0] == out[1] == opened.refs["main"]
+    assert hub.commits("org/open") == 1
+    assert out[2].startswith("DhdError: The data set 'org/open' is public already")
+    assert out[3] == hub.repos["org/branch"].refs["v1"] != hub.repos["org/branch"].refs["main"]
+    assert out[4].endswith("/datasets/org/pr/discussions/1")
+    assert len(hub.repos["org/pr"].commits[hub.repos["org/pr"].refs["main"]]) == 1
+    assert "--create-pr cannot go with --revision 'v1'" in out[5]
+    assert "no README.md" in out[6]
+    assert out[7] == "6"
+    assert "no such revision" in out[8]
+    assert "no such data set" in out[9]
+
+
+def test_a_second_push_replaces_columns_and_removes_stale_rows(hub: HubStub, labels: Path) -> None:
+    """huggingface/datasets#8608: the card is that of push 2; a split that emptied does not stay behind."""
+    write(
+        labels.parent / "second",
+        {"messages": [row("messages", n_blocks=1)], "replays": rows()["replays"][:2]},
+    )
+    out = child(
+        hub,
+        labels,
+        """
+push(folder, "org/labels")
+push(folder.parent / "second", "org/labels")
+print(len(load_frame("org/labels", "messages")), len(load_frame("org/labels", "replays", ("validation",))))
+attempt(lambda: load_frame("org/labels", "problems"))
+""",
+    ).splitlines()
+    assert out[0] == "1 0"
+    assert "has no config 'problems'; it has messages, replays" in out[1]
+    assert hub.commits("org/labels") == 2
+    files = hub.repos["org/labels"].commits[hub.repos["org/labels"].refs["main"]]
+    assert sorted(path for path in files if path.endswith(".parquet")) == [
+        "messages/train-00000-of-00001.parquet",
+        "replays/train-00000-of-00001.parquet",
+    ]
+
+
+def test_what_comes_back_different_is_an_error(hub: HubStub, labels: Path) -> None:
+    tables = rows()
+    tables["messages"][1]["n_blocks"] = 4
+    other = write(labels.parent / "other", tables)
+    path = "messages/train-00000-of-00001.parquet"
+    hub.corrupt[path] = (other / path).read_bytes()
+    out = child(hub, labels, 'attempt(lambda: push(folder, "org/labels"))')
+    assert "config 'messages' of 'org/labels'" in out
+    assert "split train, row 1, column 'n_blocks': 4, not 5" in out
+
+
+def test_tokens(hub: HubStub, labels: Path) -> None:
+    both = 'attempt(check_token)\nattempt(lambda: push(folder, "org/labels"))'
+    assert child(hub, labels, "attempt(check_token)") == "stub-user\n"
+    hub.requests.clear()
+    missing = child(hub, labels, both, token=None)
+    assert missing.count("DhdError: Pushing needs a Hub token, and there is none. Log in with `hf auth login`") == 2
+    assert hub.requests == []
+    wrong = child(hub, labels, both, token="hf_wrongwrongwrong")
+    assert wrong.count("DhdError: Checking the Hub token failed: the token is not valid (401)") == 2
+    strange = child(hub, labels, both, token="hf_naïve\x01token")
+    assert strange.count("DhdError: Checking the Hub token failed") == 2
+    assert hub.repos == {}
+
+
+def test_a_token_without_the_right_to_write(hub: HubStub, labels: Path) -> None:
+    hub.read_only = True
+    out = child(hub, labels, 'attempt(lambda: push(folder, "org/labels"))')
+    assert "the token may not do this (403)" in out
+    assert hub.repos == {}
+
+
+def test_an_unreachable_hub(labels: Path) -> None:
+    nobody = HubStub(endpoint="http://127.0.0.1:9")
+    out = child(nobody, labels, 'attempt(check_token)\nattempt(lambda: load_frame("org/labels", "messages"))')
+    assert out.count("the Hub at http://127.0.0.1:9 cannot be reached") == 2
+    assert "there is no such folder here" in out
+
+
+def test_a_data_set_of_others_is_not_read(hub: HubStub, labels: Path) -> None:
+    hub.repos["org/other"] = Repo(private=False)
+    hub.repos["org/other"].commit("main", {"README.md": b"---\nlicense: mit\n---\n"})
+    out = child(hub, labels, 'attempt(lambda: load_frame("org/other", "messages"))', token=None)
+    assert "The data set 'org/other' was not made by dhd-labels" in out
+
+
+def test_a_dry_run_lists_what_would_go_up_and_asks_nobody(hub: HubStub, labels: Path) -> None:
+    out = child(hub, labels, 'result = push(folder, "org/labels", dry_run=True)\nprint(result)', token=None)
+    assert "commit=None" in out
+    assert hub.requests == []
+    (labels / "secret.txt").write_text("x")
+    for file in push(labels, "org/labels", dry_run=True).files:
+        data = (labels / file.path).read_bytes()
+        assert (file.size, file.sha256) == (len(data), hashlib.sha256(data).hexdigest())
+        assert file.path != "secret.txt"
+
+
+@pytest.mark.parametrize(
+    "repo", ["labels", "a/b/c", "org/", "/labels", "org/la bels", "org/..", "-o/x", "org/x@v1", ""]
+)
+def test_bad_repository_ids_are_refused(labels: Path, repo: str) -> None:
+    with pytest.raises(DhdError, match="The repository must be 'org/name'"):
+        push(labels, repo, dry_run=True)
+
+
+def test_only_data_sets_of_ours_are_pushed(tmp_path: Path, labels: Path) -> None:
+    with pytest.raises(DhdError, match="There is no folder"):
+        push(tmp_path / "none", "org/labels", dry_run=True)
+    (labels / "messages" / "train-00001-of-00002.parquet").write_bytes(b"x")
+    with pytest.raises(DhdError, match="must list every Parquet file, but not messages/train-00001"):
+        push(labels, "org/labels", dry_run=True)

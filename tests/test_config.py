@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dhd_labels.config import load_config, preset_names
+from dhd_labels.errors import DhdError
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_preset_loads(name: str) -> None:
+    assert load_config(name).name == name
+
+
+def test_config_is_frozen() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        load_config("oracle").seed = 3
+
+
+@pytest.mark.parametrize(
+    ("source", "overrides", "words"),
+    [
+        ("quikstart", [], "got 'quikstart'. Did you mean 'quickstart'?"),
+        ("nowhere.yaml", [], "'nowhere.yaml' cannot be read"),
+        ("oracle", ["protocol.block=3"], "'protocol.block' is unknown. Did you mean 'blocks'?"),
+        ("oracle", ["protocol.blocks=many"], "'protocol.blocks' must be"),
+        ("oracle", ["protocol.blocks=0"], "greater than or equal to 1, got 0"),
+        ("oracle", ["engines.world.world=exactt"], "got 'exactt'. Did you mean 'exact'?"),
+        ("oracle", ["engines.world.slot=1"], "'engines.world.slot' is unknown. Did you mean 'slots'?"),
+        ("oracle", ["engines.world.kind=llamacp"], "got"),
+        ("oracle", ["roles.integrator.engine=wrld"], "got 'wrld'. Did you mean 'world'?"),
+        ("oracle", ["roles.integrator.temperature=0"], "must be above 0 under noise regime 'sampled'"),
+        ("oracle", ["protocol"], "must read key=value"),
+        ("oracle", ["name.x=1"], "goes below 'name', which is a single value"),
+        ("oracle", ["protocol.blocks=[1"], "is not valid YAML"),
+        ("oracle", ["seed=3", "sed=4"], "'sed' is unknown. Did you mean 'seed'?"),
+    ],
+)
+def test_bad_config_says_what_to_do(source: str, overrides: list[str], words: str) -> None:
+    with pytest.raises(DhdError) as caught:
+        load_config(source, overrides)
+    assert words in str(caught.value)
+
+
+def test_every_problem_is_listed_at_once() -> None:
+    with pytest.raises(DhdError) as caught:
+        load_config("oracle", ["protocol.blocks=0", "sed=4", "outcomes.no_answer=wrong"])
+    assert all(word in str(caught.value) for word in ("protocol.blocks", "'sed'", "outcomes.no_answer"))
+
+
+def test_overrides_are_typed_yaml() -> None:
+    config = load_config("oracle", ["protocol.blocks=7", "engines.world.latency_s=0.5", "benchmark.size=3"])
+    assert (config.protocol.blocks, config.engines["world"].latency_s, config.benchmark.size) == (7, 0.5, 3)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("text", ["- a list", "just text", "a: [", ""])
+def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text(text)
+    with pytest.raises(DhdError, match="YAML"):
+        load_config(str(file))
