@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from dhd_labels.cli import console, progress_bar, run_app
 from dhd_labels.errors import NothingMadeError
@@ -82,7 +83,9 @@ def run(
     run_dir: Annotated[Path | None, typer.Option(help="Default: runs/<name of the config>.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the first N problems.")] = None,
     set_: Set = None,
-    salvage: Annotated[bool, typer.Option("--salvage", help="Set a damaged store aside, keep what is readable.")] = False,
+    salvage: Annotated[
+        bool, typer.Option("--salvage", help="Set a damaged store aside; keep what can be read.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Collect pools and replays. Run it again to go on: nothing in the store is paid for twice."""
@@ -92,10 +95,14 @@ def run(
     resolved = load_config(config, set_ or ())
     folder = run_dir or Path("runs") / resolved.name
     out = console()
-    say = (lambda text: None) if json else (lambda text: out.print(text, markup=False))
+
+    def say(text: str) -> None:
+        if not json:
+            out.print(text, markup=False)
+
     say(f"Run {resolved.name!r} in {folder}. Stop it at any time; the same command goes on where it stopped.")
     try:
-        with progress_bar(out.__class__(stderr=True)) as bar:
+        with progress_bar(Console(stderr=True)) as bar:
             report = run_config(resolved, folder, limit=limit, salvage_store=salvage, progress=bar)
     except KeyboardInterrupt:
         say("Stopped. Every finished call is in the store; run the same command to go on.")
@@ -228,4 +235,3 @@ def entry() -> None:
 
 if __name__ == "__main__":
     entry()
-

@@ -210,7 +210,9 @@ def _explain(item: Mapping[str, Any]) -> str:
         return f"The key {key!r} is missing"
     if item["type"] == "value_error":
         return str(item["ctx"]["error"])
-    options = re.findall(r"'([^']*)'", str(item.get("ctx", {}).get("expected", item.get("ctx", {}).get("expected_tags", ""))))
+    options = re.findall(
+        r"'([^']*)'", str(item.get("ctx", {}).get("expected", item.get("ctx", {}).get("expected_tags", "")))
+    )
     close = difflib.get_close_matches(str(item["input"]), options, n=1, cutoff=0.5)
     hint = f". Did you mean {close[0]!r}?" if close else ""
     message = item["msg"].removeprefix("Input should be ")

@@ -184,4 +184,3 @@ CELLS = tuple(
     for proposal, effect in itertools.product(("correct", "wrong"), ("helpful", "neutral", "harmful"))
 )
 """The six cells: proposal correctness x direction of the effect."""
-

@@ -41,7 +41,11 @@ def test_plan_makes_no_file_and_needs_no_model(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'selectors'}"}
     block = "import sys; sys.modules['xllamacpp'] = None; from dhd_labels.__main__ import main; sys.exit(main())"
     done = subprocess.run(
-        [sys.executable, "-c", block, "plan", "quickstart"], cwd=tmp_path, env=environment, capture_output=True, text=True
+        [sys.executable, "-c", block, "plan", "quickstart"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0 and "quickstart" in done.stdout and not list(tmp_path.iterdir())
 
@@ -86,7 +90,16 @@ def test_a_selector_is_fitted_on_what_was_built(made: Path) -> None:
     done = cli(*command, module="training.fit")
     assert done.returncode == 0, done.stderr
     report = json.loads(out.read_text())
-    assert {"selector", "estimand", "policy", "n_problems", "n_messages", "gains", "placebos", "excluded"} <= report.keys()
+    assert {
+        "selector",
+        "estimand",
+        "policy",
+        "n_problems",
+        "n_messages",
+        "gains",
+        "placebos",
+        "excluded",
+    } <= report.keys()
     assert {row["reference"] for row in report["gains"]} >= {"keep-all", "drop-wrong", "alone"}
     assert "too few problems" in done.stdout.replace("\n", " ").lower()
 

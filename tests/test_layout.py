@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 from support import ROOT
 
-PACKAGES = {"dhd_labels": ROOT / "dhd_labels", "dhd_selectors": ROOT / "selectors/dhd_selectors", "training": ROOT / "training"}
+PACKAGES = {
+    "dhd_labels": ROOT / "dhd_labels",
+    "dhd_selectors": ROOT / "selectors/dhd_selectors",
+    "training": ROOT / "training",
+}
 ALLOWED = {"dhd_labels": set(), "dhd_selectors": {"dhd_labels"}, "training": {"dhd_labels", "dhd_selectors"}}
 
 

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = "1"
 SPLITS = ("train", "validation", "test")
-ColumnType = Literal["string", "large_string", "bool", "int8", "int32", "int64", "float64", "list<int8>", "list<string>"]
+ColumnType = Literal[
+    "string", "large_string", "bool", "int8", "int32", "int64", "float64", "list<int8>", "list<string>"
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,7 +153,9 @@ def find_weights(model: str) -> Path:
     if model not in PACKAGED:
         path = Path(model).expanduser()
         if path.suffix != ".gguf" or not path.is_file():
-            raise DhdError(f"The 'model' must be one of {', '.join(PACKAGED)} or a .gguf file, got {model!r}. {INSTALL}")
+            raise DhdError(
+                f"The 'model' must be one of {', '.join(PACKAGED)} or a .gguf file, got {model!r}. {INSTALL}"
+            )
         return path
     module, pattern = PACKAGED[model]
     spec = importlib.util.find_spec(module)

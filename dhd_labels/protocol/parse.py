@@ -95,7 +95,9 @@ def _sections(text: str) -> dict[str, str]:
 
 
 _LEVELS = {"low": "low", "medium": "medium", "moderate": "medium", "high": "high"}
-_LOW_WORDS = re.compile(r"\b(uncertain|unsure|not (?:very |too |really |so |at all )?(?:confident|sure|certain|high))\b")
+_LOW_WORDS = re.compile(
+    r"\b(uncertain|unsure|not (?:very |too |really |so |at all )?(?:confident|sure|certain|high))\b"
+)
 _NUMBER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)\s*(%?)(?![\w])")
 
 

@@ -61,13 +61,16 @@ def _read(name: str, suffix: str) -> str:
 
 
 @functools.cache
+def _environment() -> jinja2.Environment:
+    # Plain text for a model: nothing to escape for HTML, and an undefined name is an error.
+    return jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)  # noqa: S701
+
+
+@functools.cache
 def load_prompt(name: str) -> PromptTemplate:
     """Load a template such as `small/integrator`."""
     source = _read(name, ".jinja")
-    environment = jinja2.Environment(
-        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
-    )
-    template = environment.from_string(source)
+    template = _environment().from_string(source)
     unknown = [block for block in template.blocks if block.split("_")[0] not in _ROLES]
     if unknown or not template.blocks:
         raise DhdError(f"The prompt template {name!r} must have blocks named {', '.join(_ROLES)}, got {unknown}")
@@ -76,8 +79,15 @@ def load_prompt(name: str) -> PromptTemplate:
 
 @functools.cache
 def load_grammar(name: str) -> str:
-    """Load a GBNF grammar such as `small/integrator`."""
+    """Load the source of a GBNF grammar such as `small/integrator`; it may ask for `choices` and `answer_type`."""
     return _read(name, ".gbnf")
+
+
+def grammar_for(name: str | None, problem: VisibleProblem) -> str | None:
+    """Return the grammar that an answer to this problem must follow, if the role has one."""
+    if name is None:
+        return None
+    return _environment().from_string(load_grammar(name)).render(_problem_values(problem)).strip()
 
 
 def recruiter_turns(prompt: PromptTemplate, problem: VisibleProblem) -> tuple[Turn, ...]:
@@ -90,9 +100,7 @@ def hypothesizer_turns(prompt: PromptTemplate, problem: VisibleProblem, role: Ro
     return prompt.turns(**_problem_values(problem), role_name=for_prompt(role.name), lens=for_prompt(role.lens))
 
 
-def integrator_turns(
-    prompt: PromptTemplate, problem: VisibleProblem, messages: Sequence[Message]
-) -> tuple[Turn, ...]:
+def integrator_turns(prompt: PromptTemplate, problem: VisibleProblem, messages: Sequence[Message]) -> tuple[Turn, ...]:
     """Return the integrator's prompt with the messages of an arm; an empty sequence asks for an independent solve."""
     return prompt.turns(**_problem_values(problem), messages=[_message_values(m) for m in messages])
 

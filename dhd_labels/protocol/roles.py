@@ -40,6 +40,7 @@ def recruiter_call(config: RunConfig, problem: VisibleProblem) -> Call:
         problem_id=problem.problem_id,
         turns=prompts.recruiter_turns(prompts.load_prompt(role.prompt), problem),
         decoding=role,
+        grammar=prompts.grammar_for(role.grammar, problem),
         seed=partial(derive_seed, config.seed, problem.problem_id, "recruiter"),
         accepts=_has_roles,
     )
@@ -56,6 +57,7 @@ def hypothesizer_calls(config: RunConfig, problem: VisibleProblem, roles: Sequen
             problem_id=problem.problem_id,
             turns=prompts.hypothesizer_turns(prompt, problem, role),
             decoding=decoding,
+            grammar=prompts.grammar_for(decoding.grammar, problem),
             seed=partial(derive_seed, config.seed, problem.problem_id, "hypothesizer", slot),
             accepts=partial(_is_message, slot=slot, role=role),
         )
@@ -73,6 +75,7 @@ def replay_call(config: RunConfig, problem: VisibleProblem, pool: Pool, replay: 
         problem_id=problem.problem_id,
         turns=prompts.integrator_turns(prompts.load_prompt(decoding.prompt), problem, shown),
         decoding=decoding,
+        grammar=prompts.grammar_for(decoding.grammar, problem),
         seed=partial(replay_seed, config, replay),
         accepts=_is_final,
     )

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from dhd_labels.config import RoleConfig
 from dhd_labels.engines.base import ChatEngine, ChatReply, ChatRequest, EngineIdentity, Turn
 from dhd_labels.errors import DhdError
-from dhd_labels.protocol.prompts import load_grammar
 from dhd_labels.records import content_id
 from dhd_labels.replay.store import CallRow, Store
 
@@ -22,19 +21,19 @@ class Call:
     problem_id: str
     turns: tuple[Turn, ...]
     decoding: RoleConfig
+    grammar: str | None
     seed: Callable[[int], int]
     accepts: Callable[[ChatReply], bool]
 
     def request(self, attempt: int) -> ChatRequest:
         """Return the resolved request of an attempt; every attempt has its own seed."""
-        grammar = load_grammar(self.decoding.grammar) if self.decoding.grammar else None
         return ChatRequest(
             self.turns,
             self.decoding.temperature,
             self.decoding.top_p,
             self.decoding.max_tokens,
             self.seed(attempt),
-            grammar,
+            self.grammar,
             affinity=self.problem_id,
         )
 

@@ -78,7 +78,9 @@ def read_messages(calls: Calls, problem_id: str, roles: Sequence[Role]) -> tuple
 def _why_no_messages(messages: Sequence[Message]) -> str:
     bad = [f"message {m.slot}: {m.status}" for m in messages if m.status != "ok"]
     missing = POOL_SIZE - len(messages)
-    return "; ".join(bad + ([f"{missing} messages not asked for yet"] if missing else [])) or "the pool was not formed yet"
+    return (
+        "; ".join(bad + ([f"{missing} messages not asked for yet"] if missing else [])) or "the pool was not formed yet"
+    )
 
 
 def _outcome(replay: Replay, problem: Problem, calls: Calls) -> Outcome | None:

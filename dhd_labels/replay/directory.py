@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -50,7 +51,7 @@ def resolve(config: RunConfig, identities: Mapping[str, EngineIdentity]) -> dict
         role = config.role(name)
         digests[name] = load_prompt(role.prompt).digest
         if role.grammar:
-            load_grammar(role.grammar)
+            digests[f"{name}_grammar"] = hashlib.sha256(load_grammar(role.grammar).encode()).hexdigest()
     return {
         "config": config.model_dump(mode="json"),
         "prompts": digests,
@@ -135,4 +136,6 @@ def _flat(data: Any, prefix: str = "") -> dict[str, Any]:
 def _differences(there: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
     missing = "(not set)"
     keys = sorted(there.keys() | now.keys())
-    return [(k, there.get(k, missing), now.get(k, missing)) for k in keys if there.get(k, missing) != now.get(k, missing)]
+    return [
+        (k, there.get(k, missing), now.get(k, missing)) for k in keys if there.get(k, missing) != now.get(k, missing)
+    ]

@@ -78,9 +78,7 @@ def plan_run(config: RunConfig, problems: Sequence[Problem], excluded: dict[str,
         engine = config.engines[binding.engine]
         model = engine.model if isinstance(engine, LlamaCppConfig) else f"scripted-{engine.world}"
         tokens = characters[name] // CHARACTERS_A_TOKEN
-        plans.append(
-            RolePlan(name, model, "this process", per_role[name], tokens, per_role[name] * binding.max_tokens)
-        )
+        plans.append(RolePlan(name, model, "this process", per_role[name], tokens, per_role[name] * binding.max_tokens))
     return RunPlan(config.name, len(problems), excluded, tuple(plans), arms)
 
 

@@ -172,9 +172,7 @@ class Store:
     def calls(self, problem_id: str) -> dict[str, list[CallRow]]:
         """Return all attempts of a problem, by ticket."""
         with _explained(self.path):
-            rows = self._db.execute(
-                f"{_SELECT} WHERE problem_id=? ORDER BY ticket, attempt", (problem_id,)
-            ).fetchall()
+            rows = self._db.execute(f"{_SELECT} WHERE problem_id=? ORDER BY ticket, attempt", (problem_id,)).fetchall()
         found: dict[str, list[CallRow]] = {}
         for row in map(_call_row, rows):
             found.setdefault(row.ticket, []).append(row)
@@ -206,7 +204,7 @@ _SELECT = (
 
 
 def _call_row(row: tuple[Any, ...]) -> CallRow:
-    return CallRow(*row[:6], reply=ChatReply(*row[6:]))
+    return CallRow(*row[:6], ChatReply(*row[6:]))
 
 
 def _values(row: CallRow) -> tuple[Any, ...]:

@@ -39,7 +39,7 @@ def accuracy_table(results: Sequence[ProblemResult]) -> Table:
     for family in ARM_FAMILIES:
         per_problem = [[o for o in r.outcomes if arm_family(o) == family] for r in results]
         drawn = [outcome for outcomes in per_problem for outcome in outcomes]
-        statuses = Counter(outcome.status for outcome in drawn)
+        statuses = Counter[str](outcome.status for outcome in drawn)
         means = [np.mean(scores) for outcomes in per_problem if (scores := _scores(outcomes))]
         low, high = _problem_bootstrap(means)
         accuracy = f"{100 * np.mean(means):.1f}" if means else "-"
@@ -76,7 +76,7 @@ def stability_table(labels: Sequence[MessageLabel]) -> Table:
     proposal = {True: "correct", False: "wrong", None: "unknown"}
     rows = []
     for correct, name in proposal.items():
-        of_kind = Counter(label.stability for label in labels if label.proposal_correct is correct)
+        of_kind = Counter[str](label.stability for label in labels if label.proposal_correct is correct)
         values = [v for x in labels if x.proposal_correct is correct and (v := x.trajectory_value) is not None]
         mean = f"{np.mean(values):+.3f}" if values else "-"
         rows.append((name, *(str(of_kind[kind]) for kind in kinds), mean))

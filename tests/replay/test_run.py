@@ -194,7 +194,9 @@ def test_a_server_error_waits_for_the_next_run_and_the_block_is_repaired(tmp_pat
     assert after.replays_done > before.replays_done
     known = {o.replay: o for r in results(first) for o in r.outcomes if o.status == "graded"}
     assert known
-    assert all(known.get(o.replay, o) == o for r in results(last) for o in r.outcomes), "a settled outcome never changes"
+    assert all(known.get(o.replay, o) == o for r in results(last) for o in r.outcomes), (
+        "a settled outcome never changes"
+    )
 
 
 def test_truncated_replies_are_missing_and_not_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
