@@ -204,7 +204,8 @@ _SELECT = (
 
 
 def _call_row(row: tuple[Any, ...]) -> CallRow:
-    return CallRow(*row[:6], ChatReply(*row[6:]))
+    ticket, attempt, key, role, problem_id, seed, *reply = row
+    return CallRow(ticket, attempt, key, role, problem_id, seed, ChatReply(*reply))
 
 
 def _values(row: CallRow) -> tuple[Any, ...]:
