@@ -1,0 +1,151 @@
+"""What a selector is, and how one is called so that it sees no more than it declares."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from dhd_labels.errors import DhdError, did_you_mean
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+POOL_KEYS = ("pool_id", "integrator", "order")
+"""The unit of a decision: labels belong to a pool under one integrator and one order."""
+
+PRIVILEGED_COLUMNS = (
+    "proposal_status",
+    "proposal_correct",
+    "single_effect",
+    "in_pool_effect",
+    "trajectory_value",
+    "ci_low",
+    "ci_high",
+    "n_blocks",
+)
+"""Columns that a selector may get in `labels`, and only after it has declared them."""
+
+
+@runtime_checkable
+class Selector(Protocol):
+    """A scikit-learn style estimator of trajectory values.
+
+    The constructor stores its parameters and does nothing else; `fit` validates and returns self; fitted
+    state ends in an underscore; `sklearn.base.clone` works. Selectors with a `random_state` or `n_jobs`
+    parameter get the run's.
+
+    Optional class attributes (absent means the default):
+
+    * `requires: tuple[str, ...] = ()`: privileged columns that both `fit` and `predict_value` need. They
+      arrive as `labels=`, a frame with exactly these columns. Such a selector is marked as privileged in
+      every table.
+    * `requires_for_fit: tuple[str, ...] = ()`: columns that only `fit` needs (the selector stays
+      unprivileged).
+    * `threshold: float | None = None`: pins the policy's threshold instead of tuning it on the training
+      folds.
+    * `learns: bool = True`: False for fixed rules. With a pinned threshold they need no training labels.
+    """
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor's parameters."""
+        ...
+
+    def fit(
+        self,
+        X: pd.DataFrame,
+        y: FloatArray,
+        *,
+        labels: pd.DataFrame | None = None,
+        sample_weight: FloatArray | None = None,
+    ) -> Self:
+        """Learn from messages.
+
+        Args:
+            X: (n_messages, n_features) the columns of `dhd_selectors.features.FEATURES`, all float64 and
+                finite.
+            y: (n_messages,) trajectory values as fractions in [-1, 1]; NaN where a message has none.
+            labels: (n_messages, ...) the declared privileged columns, or None when none are declared.
+            sample_weight: (n_messages,) positive weights, or None for equal ones.
+        """
+        ...
+
+    def predict_value(self, X: pd.DataFrame) -> FloatArray:
+        """Return (n_messages,) predicted trajectory values, all finite.
+
+        A selector that declares `requires` takes a second argument, `labels`.
+        """
+        ...
+
+
+def selector_name(selector: Selector) -> str:
+    """Return the class name, for messages to people."""
+    return type(selector).__name__
+
+
+def requires(selector: Selector, *, fitting: bool) -> tuple[str, ...]:
+    """Return the privileged columns that a selector declares for fitting or for predicting.
+
+    Raises:
+        DhdError: a declared column is none of `PRIVILEGED_COLUMNS`.
+    """
+    columns: tuple[str, ...] = tuple(getattr(selector, "requires", ()))
+    if fitting:
+        columns += tuple(c for c in getattr(selector, "requires_for_fit", ()) if c not in columns)
+    for column in columns:
+        if column not in PRIVILEGED_COLUMNS:
+            raise DhdError(
+                f"The 'requires' of {selector_name(selector)} must name privileged columns, got {column!r}. "
+                + did_you_mean(column, PRIVILEGED_COLUMNS)
+            )
+    return columns
+
+
+def is_privileged(selector: Selector) -> bool:
+    """Return whether the selector needs to know, when it decides, what no integrator could know."""
+    return bool(requires(selector, fitting=False))
+
+
+def needs_labels(selector: Selector) -> bool:
+    """Return whether training labels fit the selector or tune its policy."""
+    return bool(getattr(selector, "learns", True)) or pinned_threshold(selector) is None
+
+
+def pinned_threshold(selector: Selector) -> float | None:
+    """Return the threshold that the selector pins, or None when the policy has to tune it."""
+    threshold = getattr(selector, "threshold", None)
+    return None if threshold is None else float(threshold)
+
+
+def fit_selector(
+    selector: Selector, X: pd.DataFrame, y: FloatArray, labels: pd.DataFrame, sample_weight: FloatArray
+) -> Selector:
+    """Fit a selector in place; of `labels` it gets only the columns that it declares."""
+    columns = requires(selector, fitting=True)
+    visible = labels[list(columns)] if columns else None
+    return selector.fit(X, y, labels=visible, sample_weight=sample_weight)
+
+
+def predict_values(selector: Selector, X: pd.DataFrame, labels: pd.DataFrame) -> FloatArray:
+    """Return checked predictions, (n_messages,); the selector gets only the `labels` that it declares.
+
+    Raises:
+        DhdError: the predictions have the wrong shape or are not finite.
+    """
+    columns = requires(selector, fitting=False)
+    predict: Any = selector.predict_value
+    values = np.asarray(predict(X, labels=labels[list(columns)]) if columns else predict(X), dtype=np.float64)
+    if values.shape != (len(X),):
+        raise DhdError(
+            f"The 'predict_value' of {selector_name(selector)} must return shape ({len(X)},), got {values.shape}."
+        )
+    if not np.isfinite(values).all():
+        bad = int((~np.isfinite(values)).sum())
+        raise DhdError(
+            f"The 'predict_value' of {selector_name(selector)} must be finite, got {bad} non-finite value(s) "
+            f"of {len(X)}."
+        )
+    return values

@@ -1,0 +1,138 @@
+"""Fit a selector and print its cross-fitted gain.
+
+    python -m training.fit --selector lgbm --labels data/quickstart
+    python -m training.fit --selector drop-wrong --labels ORG/NAME@REVISION --json gains.json
+
+Cross-fits over the train and validation splits; `--test` fits on both once and judges on the test split.
+Exit codes: 0 done, 1 nothing useful to report, 2 bad usage or input.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from dhd_labels.cli import console, run_app
+from dhd_labels.errors import DhdError, NothingMadeError, did_you_mean
+from dhd_selectors.base import needs_labels
+from dhd_selectors.policy import load_policy
+from dhd_selectors.registry import load_selector, selector_names
+from training.crossfit import Fold, problem_folds
+from training.data import LabelData, LoadFrame, load_data
+from training.report import Report, measure, render, write_json
+
+ESTIMANDS = ("unseen-problem",)
+FIT_SPLITS = ("train", "validation")
+MAX_SEED = 2**31 - 1
+"""The largest seed that LightGBM takes."""
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FitOptions:
+    """What to fit, on which labels, and how to judge it."""
+
+    selector: str
+    labels: str
+    estimand: str = "unseen-problem"
+    policy: str = "remove-worst"
+    seed: int = 0
+    jobs: int = 1
+    test: bool = False
+
+
+def fit_and_measure(options: FitOptions, load_frame: LoadFrame | None = None) -> Report:
+    """Return the report of one fit.
+
+    Args:
+        options: names are checked before any data are read.
+        load_frame: reader of one config of the data set; the data set's own unless given.
+
+    Raises:
+        DhdError: an unknown name, a bad option or an unreadable data set.
+        NothingMadeError: the labels support no fit or no comparison.
+    """
+    _check(options)
+    selector = load_selector(options.selector, random_state=options.seed, n_jobs=options.jobs)
+    policy = load_policy(options.policy)
+    splits = (*FIT_SPLITS, "test") if options.test else FIT_SPLITS
+    data = load_data(options.labels, splits, load_frame)
+    if needs_labels(selector):
+        _require_labels(data, options.labels)
+    return measure(
+        selector,
+        policy,
+        data,
+        _folds(data, options),
+        names=(options.selector, options.estimand, options.policy),
+        seed=options.seed,
+    )
+
+
+@app.command()
+def command(
+    selector: Annotated[str, typer.Option(help=f"One of {', '.join(selector_names())}, or an installed one.")],
+    labels: Annotated[str, typer.Option(metavar="DIR_OR_HUB_ID[@REV]", help="Data set of labels.")],
+    estimand: Annotated[str, typer.Option(help=f"What is estimated: {', '.join(ESTIMANDS)}.")] = "unseen-problem",
+    policy: Annotated[str, typer.Option(help="From values to an arm: remove-worst.")] = "remove-worst",
+    seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of folds, fits, intervals and placebos.")] = 0,
+    jobs: Annotated[int, typer.Option(min=1, help="Threads; the result does not depend on them.")] = 1,
+    json: Annotated[Path | None, typer.Option(metavar="F", help="Also write the result as JSON.")] = None,
+    test: Annotated[bool, typer.Option("--test", help="Fit on train and validation, judge on test.")] = False,
+) -> None:
+    """Fit a selector on trajectory values and print its gain on problems that it has not seen."""
+    options = FitOptions(selector, labels, estimand, policy, seed, jobs, test)
+    report = fit_and_measure(options)
+    render(report, console())
+    if json is not None:
+        write_json(report, json)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    return run_app(app, argv, "python -m training.fit")
+
+
+def _check(options: FitOptions) -> None:
+    if options.estimand not in ESTIMANDS:
+        raise DhdError(f"The estimand {options.estimand!r} is not known. {did_you_mean(options.estimand, ESTIMANDS)}")
+    if not 0 <= options.seed <= MAX_SEED:
+        raise DhdError(f"The seed must be between 0 and {MAX_SEED}, got {options.seed}.")
+    if options.jobs < 1:
+        raise DhdError(f"The number of jobs must be at least 1, got {options.jobs}.")
+
+
+def _folds(data: LabelData, options: FitOptions) -> tuple[Fold, ...]:
+    if not options.test:
+        return problem_folds(data.pool_problem, options.seed)
+    in_test = data.pool_split == "test"
+    fold = Fold(frozenset(data.pool_problem[~in_test]), frozenset(data.pool_problem[in_test]))
+    if not fold.test:
+        raise NothingMadeError(f"The test split of {options.labels!r} holds no messages. Label more problems.")
+    return (fold,)
+
+
+def _require_labels(data: LabelData, labels: str) -> None:
+    fit_part = (data.pool_split != "test").to_numpy(dtype=np.bool_)[data.pool]
+    known = fit_part & np.isfinite(data.y)
+    if not known.any():
+        raise NothingMadeError(
+            f"None of the {int(fit_part.sum())} messages of {labels!r} has a trajectory value, so there is "
+            "nothing to learn from. Their `trajectory_value_reason` column says why."
+        )
+    if not (known & data.trainable).any():
+        raise NothingMadeError(
+            f"No message of {labels!r} may be trained on (`train_allowed` is false everywhere). Rules "
+            "such as drop-wrong can still be scored on it."
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
