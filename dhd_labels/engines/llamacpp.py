@@ -57,7 +57,7 @@ class LlamaCppEngine:
         return self._identity
 
     def generate(self, requests: Iterable[tuple[Token, ChatRequest]]) -> Iterator[list[tuple[Token, ChatReply]]]:
-        """Answer requests, `slots` problems side by side. Requests of a problem must follow each other to share the cache."""
+        """Answer requests, `slots` problems side by side. Requests of a problem must follow each other."""
         groups = (list(group) for _, group in itertools.groupby(requests, key=lambda item: item[1].affinity))
         finished: queue.SimpleQueue[tuple[Token, ChatReply] | int] = queue.SimpleQueue()
         stop = threading.Event()
