@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -15,6 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from dhd_labels.errors import DhdError, did_you_mean
 
 ROLE_NAMES = ("recruiter", "hypothesizer", "integrator")
+HUB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
+"""An id of the Hugging Face Hub, `org/name`."""
 
 
 class _Frozen(BaseModel):
@@ -45,7 +47,52 @@ class ScriptedConfig(_Frozen):
     call_log: str | None = Field(default=None, description="file that gets one line a call, for resume tests")
 
 
-EngineConfig = Annotated[LlamaCppConfig | ScriptedConfig, Field(discriminator="kind")]
+class VllmConfig(_Frozen):
+    """vLLM in this process, on a GPU or a CPU."""
+
+    kind: Literal["vllm"]
+    model: str = Field(min_length=1, description="folder of weights, or an id of the Hugging Face Hub")
+    revision: str | None = Field(
+        default=None, min_length=1, description="commit of a Hub model; a folder's digest is taken when not set"
+    )
+    name: str | None = Field(
+        default=None, min_length=1, description="public name of the model; required for a folder, whose path stays private"
+    )
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
+    quantization: str | None = Field(default=None, description="as vLLM names it, e.g. fp8; from the weights if not set")
+    max_model_len: int | None = Field(default=None, ge=64, description="tokens of prompt and answer together")
+    tensor_parallel_size: int = Field(default=1, ge=1, description="GPUs that share the model")
+    gpu_memory_utilization: float = Field(default=0.9, gt=0, le=1, description="share of a GPU's memory; GPU only")
+    enforce_eager: bool = Field(default=False, description="no compilation: starts faster, runs slower")
+    batch: int = Field(default=64, ge=1, le=4096, description="requests handed over together and decoded side by side")
+    block_size: int | None = Field(
+        default=None, ge=1, description="tokens of a prefix cache block; a shorter shared prefix is never cached"
+    )
+    seed: int = Field(default=0, ge=0, description="seed of the engine; every request has its own")
+    reasoning_end: str | None = Field(
+        default=None, min_length=1, description="text that closes the reasoning, e.g. </think>; the answer follows it"
+    )
+
+    @model_validator(mode="after")
+    def _folder_needs_a_name(self) -> VllmConfig:
+        if self.name is None and not HUB_ID.fullmatch(self.model):
+            raise ValueError(
+                "The 'name' of a vllm engine must be set when its 'model' is a folder (the name is published, the path "
+                f"is not), got model {self.model!r} without a name"
+            )
+        return self
+
+    @property
+    def public_name(self) -> str:
+        """Name under which answers are stored and published."""
+        return self.name or self.model
+
+
+EngineConfig = Annotated[LlamaCppConfig | VllmConfig | ScriptedConfig, Field(discriminator="kind")]
+ENGINE_KINDS: Mapping[str, type[BaseModel]] = {
+    get_args(member.model_fields["kind"].annotation)[0]: member for member in get_args(get_args(EngineConfig)[0])
+}
+"""Every kind of engine and its config."""
 
 
 class RoleConfig(_Frozen):
@@ -201,8 +248,8 @@ def _apply(data: dict[str, Any], override: str) -> None:
 
 def _explain(item: Mapping[str, Any]) -> str:
     """Turn one pydantic error into a sentence with the key, the value and a suggestion."""
-    kinds = {"llamacpp", "scripted"}  # pydantic puts the tag of the engine union into the location
-    key = ".".join(str(part) for part in item["loc"] if part not in kinds)
+    # Pydantic puts the tag of the engine union into the location; it is no key.
+    key = ".".join(str(part) for part in item["loc"] if part not in ENGINE_KINDS)
     if item["type"] == "extra_forbidden":
         known = _known_keys(item["loc"])
         return f"The key {key!r} is unknown. {did_you_mean(str(item['loc'][-1]), known)}"
@@ -222,11 +269,12 @@ def _explain(item: Mapping[str, Any]) -> str:
 def _known_keys(location: Sequence[str | int]) -> Iterable[str]:
     """Return the legal keys at the place of an unknown one."""
     model: type[BaseModel] = RunConfig
-    by_kind: dict[str | int, type[BaseModel]] = {"llamacpp": LlamaCppConfig, "scripted": ScriptedConfig}
     for part in location[:-1]:
-        if part in by_kind:
-            model = by_kind[part]
-        elif isinstance(part, str) and part in model.model_fields:
+        if not isinstance(part, str):
+            continue
+        if part in ENGINE_KINDS:
+            model = ENGINE_KINDS[part]
+        elif part in model.model_fields:
             annotation = model.model_fields[part].annotation
             if isinstance(annotation, type) and issubclass(annotation, BaseModel):
                 model = annotation

@@ -9,7 +9,7 @@ from pathlib import Path
 from dhd_labels.config import ROLE_NAMES, RunConfig
 from dhd_labels.dataset import rows
 from dhd_labels.dataset.card import BenchmarkFacts, CardFacts, ProtocolFacts, RoleFacts, render
-from dhd_labels.dataset.write import count_rows, write_dataset
+from dhd_labels.dataset.write import count_rows, row_digest, write_dataset
 from dhd_labels.errors import NothingMadeError
 from dhd_labels.records import POOL_SIZE
 from dhd_labels.replay.collect import ProblemResult, collect
@@ -51,7 +51,8 @@ def build(directory: RunDirectory, out: Path) -> list[ProblemResult]:
         "replays": list(rows.replay_rows(results)),
         "problems": list(rows.problem_rows(results)),
     }
-    facts = card_facts(directory, results, count_rows(contents, split_of))
+    digests = {config: row_digest(found) for config, found in contents.items()}
+    facts = card_facts(directory, results, count_rows(contents, split_of), digests)
     write_dataset(contents, out, split_of=split_of, card=render(facts))
     return results
 
@@ -66,7 +67,10 @@ def read_results(directory: RunDirectory) -> list[ProblemResult]:
 
 
 def card_facts(
-    directory: RunDirectory, results: Sequence[ProblemResult], counts: dict[str, dict[str, int]]
+    directory: RunDirectory,
+    results: Sequence[ProblemResult],
+    counts: dict[str, dict[str, int]],
+    digests: dict[str, str],
 ) -> CardFacts:
     """Return what the card of a run states."""
     config = directory.config
@@ -87,6 +91,7 @@ def card_facts(
         exclusions=tables.exclusion_table(results),
         limits=(*((_SMALL_MODEL,) if small else ()), *_LIMITS),
         rows=counts,
+        digests=digests,
         versions={name: importlib.metadata.version(name) for name in _PACKAGES},
     )
 

@@ -88,6 +88,7 @@ class CardFacts:
         rows: config name to split to number of rows; every config and split, zeros too.
         versions: package to version.
         extra_columns: columns beyond `schema.CONFIGS`, as given to `write_dataset`.
+        digests: config name to the digest of its rows, from `write.row_digest`.
     """
 
     title: str
@@ -105,6 +106,7 @@ class CardFacts:
     rows: Mapping[str, Mapping[str, int]]
     versions: Mapping[str, str]
     extra_columns: Mapping[str, Sequence[Column]] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
 
 
 class Markdown(str):
@@ -142,7 +144,7 @@ def metadata(facts: CardFacts) -> dict[str, Any]:
         "size_categories": [_size(sum(sum(splits.values()) for splits in rows.values()))],
         "task_categories": TASKS,
         "tags": TAGS,
-        "configs": [_config(config, rows[config]) for config in held],
+        "configs": [_config(config, rows[config], facts.digests.get(config)) for config in held],
         "dataset_info": [_info(config, facts.extra_columns.get(config, ())) for config in held],
         KEY: {"schema_version": SCHEMA_VERSION, "rows": rows},
     }
@@ -179,10 +181,16 @@ def _header(data: Mapping[str, Any]) -> str:
     return text
 
 
-def _config(config: str, rows: Mapping[str, int]) -> dict[str, Any]:
+def _config(config: str, rows: Mapping[str, int], digest: str | None) -> dict[str, Any]:
+    """Return the entry of a config.
+
+    `datasets` caches a local folder by its name and by these entries, not by the content of its files. Without a digest
+    of the rows in here, a rebuilt data set would be loaded with the rows of the old one.
+    """
+    content = {"description": f"rows sha256:{digest}"} if digest else {}
     files = [{"split": split, "path": data_path(config, split)} for split in SPLITS if rows[split]]
     default = {"default": True} if config == DEFAULT_CONFIG else {}
-    return {"config_name": config, **default, "data_files": files}
+    return {"config_name": config, **default, **content, "data_files": files}
 
 
 def _info(config: str, extra: Sequence[Column]) -> dict[str, Any]:

@@ -6,6 +6,8 @@ same rows give the same bytes with the same library versions.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -87,6 +89,14 @@ def count_rows(tables: Mapping[str, Iterable[Row]], split_of: Mapping[str, str])
         | Counter(_split(row, split_of, f"Row {number} of {config}") for number, row in enumerate(rows))
         for config, rows in tables.items()
     }
+
+
+def row_digest(rows: Iterable[Row]) -> str:
+    """Return a SHA-256 digest of the rows of a config; reads them once."""
+    total = hashlib.sha256()
+    for row in rows:
+        total.update(json.dumps(row, sort_keys=True).encode() + b"\n")
+    return total.hexdigest()
 
 
 def _write_config(

@@ -1,0 +1,50 @@
+"""The Python API: what the command lines do, as functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dhd_labels.config import RunConfig, load_config
+
+if TYPE_CHECKING:
+    from dhd_labels.replay.collect import ProblemResult
+    from dhd_labels.replay.run import RunReport
+
+
+def run(
+    config: str | RunConfig,
+    run_dir: str | Path | None = None,
+    *,
+    limit: int | None = None,
+    overrides: Sequence[str] = (),
+) -> RunReport:
+    """Collect pools and replays into a run directory, or go on with the run that is there.
+
+    Args:
+        config: a preset name, a YAML file or a config.
+        run_dir: default `runs/<name of the config>`.
+        limit: only the first so many problems.
+        overrides: `key=value` strings for a preset or file.
+
+    Raises:
+        DhdError: bad config, another config in the directory, a live run, a damaged store, a full disk.
+    """
+    from dhd_labels.replay.run import run as run_config
+
+    resolved = config if isinstance(config, RunConfig) else load_config(config, overrides)
+    return run_config(resolved, Path(run_dir or Path("runs") / resolved.name), limit=limit)
+
+
+def build(run_dir: str | Path, out: str | Path) -> list[ProblemResult]:
+    """Write the data set of a run and return the results behind it.
+
+    Raises:
+        NothingMadeError: no problem of the run has a replayed pool yet.
+        DhdError: no run there, a damaged store, or a folder that cannot be written.
+    """
+    from dhd_labels.dataset.build import build as build_dataset
+    from dhd_labels.replay.directory import open_run
+
+    return build_dataset(open_run(Path(run_dir)), Path(out))
