@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hub_stub import TOKEN, running
 from support import ROOT, cli
 
 SMALL = ["--set", "benchmark.size=6", "--set", "protocol.blocks=2"]
@@ -191,3 +192,14 @@ def test_a_push_without_a_token_fails_before_any_model_call(tmp_path: Path) -> N
     assert done.returncode == 2 and "HF_TOKEN" in done.stderr and "Traceback" not in done.stderr
     makefile = (ROOT / "Makefile").read_text()
     assert makefile.index("check-token '$(REPO)'") < makefile.index("-m dhd_labels run '$(CONFIG)'")
+
+
+def test_push_goes_up_as_one_private_commit_and_names_no_token(made: Path, tmp_path: Path) -> None:
+    with running() as hub:
+        environment = {**os.environ, **hub.environment(tmp_path)}
+        command = [sys.executable, "-m", "dhd_labels", "push", str(made / "data"), "--repo", "org/name"]
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert hub.commits("org/name") == 1 and hub.repos["org/name"].private
+    assert "Pushed as one commit, loaded back and compared" in done.stdout
+    assert TOKEN not in done.stdout + done.stderr
