@@ -40,8 +40,8 @@ def test_a_rebuilt_data_set_is_not_loaded_from_the_cache_of_the_old_one(tmp_path
         dhd_labels.run("oracle", folder / "run", limit=2, overrides=["protocol.blocks=1", f"seed={seed}"])
         dhd_labels.build(folder / "run", folder / "data")
         dhd_labels.build(folder / "run", tmp_path / "data")
-        for where in (folder / "data", tmp_path / "data"):
-            loaded.append(datasets.load_dataset(str(where), "replays")["train"].to_list())
+        places = (folder / "data", tmp_path / "data")
+        loaded += [datasets.load_dataset(str(place), "replays")["train"].to_list() for place in places]
     assert loaded[0] == loaded[1] != loaded[2] == loaded[3]
 
 
