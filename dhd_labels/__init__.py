@@ -1,7 +1,7 @@
 """dhd-labels: which agents' messages are worth hearing.
 
-`dhd_labels.run`, `dhd_labels.build` and `dhd_labels.load` do what the command lines do. They are looked up on first use,
-so that importing the package stays light.
+`dhd_labels.run`, `dhd_labels.build` and `dhd_labels.load` do what the command lines do. They are looked up on first
+use, so that importing the package stays light.
 """
 
 from __future__ import annotations

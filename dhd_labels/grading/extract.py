@@ -10,7 +10,10 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from dhd_labels.protocol.reasoning import split_reasoning
+
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _CUE = re.compile(r"(?:final\s+)?answer\s*(?:is)?\s*[:=]?\s*\**\s*[:=]?\s*\**\s*(.+)", re.IGNORECASE)
 
 
@@ -23,18 +26,15 @@ class Extraction:
 
 
 def final_part(text: str) -> str:
-    """Return the text after the last `</think>`; an opening tag may be missing."""
-    return text.rpartition("</think>")[2]
+    """Return the text after the thinking part; empty when that never ends or is malformed (`split_reasoning`)."""
+    return split_reasoning(text).final
 
 
 def boxed_answers(text: str) -> list[str]:
     """Return the contents of all complete boxes, in order, found by counting braces."""
-    contents = []
-    for found in _BOX.finditer(text):
-        end = _closing_brace(text, found.end())
-        if end is not None:
-            contents.append(text[found.end() : end].strip())
-    return contents
+    closings = _closing_braces(text)
+    ends = [(found.end(), closings.get(found.end() - 1)) for found in _BOX.finditer(text)]
+    return [text[start:end].strip() for start, end in ends if end is not None]
 
 
 def extract_answer(text: str) -> Extraction:
@@ -42,7 +42,7 @@ def extract_answer(text: str) -> Extraction:
     final = final_part(text)
     boxes = boxed_answers(final)
     opened = list(_BOX.finditer(final))
-    if opened and _closing_brace(final, opened[-1].end()) is None:
+    if opened and opened[-1].end() - 1 not in _closing_braces(final):
         return Extraction(None, "truncated")
     if boxes:
         return Extraction(boxes[-1], "ok") if boxes[-1] else Extraction(None, "no_answer")
@@ -53,14 +53,13 @@ def extract_answer(text: str) -> Extraction:
     return Extraction(None, "no_answer")
 
 
-def _closing_brace(text: str, start: int) -> int | None:
-    """Return the index of the brace that closes the one before `start`, or None if the text ends first."""
-    depth = 1
-    for index in range(start, len(text)):
-        if text[index] == "\\":
-            continue
-        if text[index] in "{}" and text[index - 1] != "\\":
-            depth += 1 if text[index] == "{" else -1
-            if depth == 0:
-                return index
-    return None
+def _closing_braces(text: str) -> dict[int, int]:
+    """Return the index of the closing brace for that of every opening one; one pass, escaped braces do not count."""
+    opened: list[int] = []
+    pairs = {}
+    for found in _BRACE.finditer(text):
+        if found[0] == "{":
+            opened.append(found.start())
+        elif found[0] == "}" and opened:
+            pairs[opened.pop()] = found.start()
+    return pairs

@@ -17,8 +17,9 @@ import jinja2
 
 from dhd_labels.engines.base import Turn
 from dhd_labels.errors import DhdError, did_you_mean
+from dhd_labels.protocol.message_text import FIELD_LABELS
 from dhd_labels.records import Message, Role, VisibleProblem
-from dhd_labels.text import for_prompt
+from dhd_labels.text import inline, quoted
 
 _ROLES = ("system", "user", "assistant")
 
@@ -98,7 +99,7 @@ def recruiter_turns(prompt: PromptTemplate, problem: VisibleProblem) -> tuple[Tu
 
 def hypothesizer_turns(prompt: PromptTemplate, problem: VisibleProblem, role: Role) -> tuple[Turn, ...]:
     """Return the prompt of one hypothesizer: the problem and its own role, nothing of the others."""
-    return prompt.turns(**_problem_values(problem), role_name=for_prompt(role.name), lens=for_prompt(role.lens))
+    return prompt.turns(**_problem_values(problem), role_name=inline(role.name), lens=inline(role.lens))
 
 
 def integrator_turns(prompt: PromptTemplate, problem: VisibleProblem, messages: Sequence[Message]) -> tuple[Turn, ...]:
@@ -115,7 +116,8 @@ def _problem_values(problem: VisibleProblem) -> dict[str, Any]:
 
 
 def _message_values(message: Message) -> dict[str, Any]:
-    shown = ("role_name", "proposed_answer", "reasoning_direction", "key_idea", "critical_assumption", "what_to_check")
-    values: dict[str, Any] = {name: for_prompt(getattr(message, name)) for name in (*shown, "confidence")}
+    """Return each field on one line under its name, and `sections`: (label, text of several lines, marked)."""
+    values: dict[str, Any] = {name: inline(getattr(message, name)) for name in ("role_name", *FIELD_LABELS)}
+    sections = [(label, quoted(getattr(message, name))) for name, label in FIELD_LABELS.items() if values[name]]
     # The original number, so that a removal does not rename the messages that stay.
-    return {**values, "number": message.slot + 1}
+    return {**values, "sections": sections, "number": message.slot + 1}

@@ -9,6 +9,7 @@ from dhd_labels.config import RunConfig
 from dhd_labels.engines.base import ChatReply
 from dhd_labels.protocol import prompts
 from dhd_labels.protocol.parse import parse_message, parse_roles
+from dhd_labels.protocol.reasoning import split_reasoning
 from dhd_labels.records import Pool, Replay, Role, VisibleProblem
 from dhd_labels.replay.calls import Call
 from dhd_labels.replay.plan import derive_seed, replay_seed
@@ -90,5 +91,7 @@ def _is_message(reply: ChatReply, slot: int, role: Role) -> bool:
 
 
 def _is_final(reply: ChatReply) -> bool:
-    """Truncation and an overlong prompt are final: asking again would give the same."""
-    return reply.status in ("ok", "truncated", "prompt_too_long")
+    """Truncation and an overlong prompt are final: asking again would give the same. No final part is not."""
+    if reply.status == "ok":
+        return bool(split_reasoning(reply.text).final.strip())
+    return reply.status in ("truncated", "prompt_too_long")

@@ -10,6 +10,7 @@ from dhd_labels.engines.base import ChatReply
 from dhd_labels.grading.extract import extract_answer
 from dhd_labels.grading.rules import grade
 from dhd_labels.protocol.parse import parse_message, parse_roles
+from dhd_labels.protocol.reasoning import split_reasoning
 from dhd_labels.protocol.roles import hypothesizer_ticket, recruiter_ticket, replay_ticket
 from dhd_labels.records import POOL_SIZE, Message, Outcome, OutcomeStatus, Pool, Problem, Replay, Role
 from dhd_labels.replay.plan import plan_replays
@@ -109,11 +110,22 @@ def judge_reply(reply: ChatReply, problem: Problem) -> tuple[OutcomeStatus, str 
     """Extract and grade one integrator reply; return status, reason, answer and verdict."""
     if reply.status == "truncated":
         return "truncated", "token limit", None, None
-    if reply.status != "ok":
-        return "operational", reply.status, None, None
+    if reason := _operational(reply):
+        return "operational", reason, None, None
     found = extract_answer(reply.text)
     if found.answer is None:
         status: OutcomeStatus = "truncated" if found.status == "truncated" else "no_answer"
         return status, "cut-off box" if status == "truncated" else "no box and no answer cue", None, None
     verdict = grade(problem, found.answer)
     return verdict.status, verdict.reason, verdict.canonical, verdict.correct
+
+
+def _operational(reply: ChatReply) -> str | None:
+    """Return why a reply has no final part to grade, or None. That is never a wrong answer."""
+    if reply.status not in ("ok", "empty"):
+        return reply.status
+    split = split_reasoning(reply.text)
+    if split.final.strip() and reply.status == "ok":
+        return None
+    thought = bool(reply.completion_tokens or reply.reasoning or split.reasoning)
+    return split.problem or ("empty_final_with_tokens" if thought else "empty")

@@ -1,63 +1,117 @@
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support import message, problem, reply
 
-from dhd_labels.protocol.parse import confidence_level, confidence_value, parse_message, parse_roles
+from dhd_labels.grading.extract import boxed_answers
+from dhd_labels.protocol.message_text import FIELD_LABELS
+from dhd_labels.protocol.parse import parse_message
 from dhd_labels.protocol.prompts import integrator_turns, load_prompt
-from dhd_labels.records import Role
+from dhd_labels.records import Message, Role
+from dhd_labels.text import clean, for_prompt
 
 ROLE = Role("Checker", "units")
-FIVE = "1. Ann: counts\n2. Bob: checks units\n3. Cy: draws\n4. Di: estimates\n5. Ed: works backwards"
+VALUES = {
+    "reasoning_direction": "halve it", "key_idea": "symmetry of $\\frac{1}{2}$", "critical_assumption": "it is fair",
+    "what_to_check": "the sum", "proposed_answer": "12", "confidence": "high",
+}  # fmt: skip
 
 
-def test_five_roles_are_read_from_lines() -> None:
-    roles, reason = parse_roles(f"Here is the team:\n{FIVE}\nGood luck!")
-    assert reason is None and roles[1] == Role("Bob", "checks units")
+def parsed(text: str) -> Message:
+    return parse_message(reply(text), 0, ROLE)
+
+
+def fields(found: Message) -> dict[str, str]:
+    return {name: getattr(found, name) for name in FIELD_LABELS}
+
+
+def labelled(form: str, **labels: str) -> str:
+    return "\n".join(
+        form.format(n=n, label=labels.get(name, label), text=VALUES[name])
+        for n, (name, label) in enumerate(FIELD_LABELS.items(), 1)
+    )
+
+
+FORMS = [
+    "{label}: {text}", "**{label}:** {text}", "**{label}**: {text}", "**{label}** {text}", "__{label}__: {text}",
+    "*{label}*: {text}", "`{label}`: {text}", "[{label}]: {text}", "{n}. {label}: {text}", "{n}) **{label}:** {text}",
+    "- {label}: {text}", "* **{label}**: {text}", "\u2022 {label}: {text}", "- **{n}. {label}:** {text}",
+    "> {label}: {text}", "### {label}: {text}", "### {label}\n{text}\n", "## {n}. {label}\n\n{text}\n",
+    "**{label}**\n{text}", "{label}\n{text}", "{label}:\n{text}", "{label} - {text}", "{label} \u2014 {text}",
+    "{label}\uff1a{text}", "{label} (one line): {text}", "\\textbf{{{label}:}} {text}", "\\textbf{{{label}}}: {text}",
+    "**{label}: {text}**", "   {label}: {text}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "change", [str, str.upper, str.lower, lambda s: s.replace(" ", "_"), lambda s: s.replace(" ", "-")]
+)
+def test_labels_are_read_in_every_form(form: str, change: Callable[[str], str]) -> None:
+    text = labelled(form, **{name: change(label) for name, label in FIELD_LABELS.items()})
+    found = parsed(text)
+    assert found.status == "ok" and found.raw == text and fields(found) == VALUES
+
+
+def test_labels_are_read_in_any_order() -> None:
+    text = "\n".join(reversed(labelled("{label}: {text}").splitlines()))
+    assert fields(parsed(f"Sure! Here is my message.\n\n{text}")) == VALUES
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    ("label", "name"),
     [
-        ("", "expected 5 numbered roles, got 0"),
-        ("\n".join(FIVE.splitlines()[:4]), "got 4"),
-        (FIVE + "\n6. Fay: sings", "got 6"),
-        (FIVE.replace("Bob", "ANN"), "expected 5 different role names, got 4"),
-        (f"<think>{FIVE}</think> I would rather not.", "got 0"),
+        ("Answer", "proposed_answer"), ("Final answer", "proposed_answer"), ("My proposed answer", "proposed_answer"),
+        ("Reasoning", "reasoning_direction"), ("Approach", "reasoning_direction"), ("Key insight", "key_idea"),
+        ("Main idea", "key_idea"), ("Assumptions", "critical_assumption"), ("Key assumption", "critical_assumption"),
+        ("What to verify", "what_to_check"), ("Things to check", "what_to_check"), ("Confidence level", "confidence"),
     ],
-)
-def test_anything_but_five_different_roles_is_refused(text: str, reason: str) -> None:
-    roles, found = parse_roles(text)
-    assert roles == () and found is not None and reason in found
+)  # fmt: skip
+def test_synonyms_are_understood(label: str, name: str) -> None:
+    assert fields(parsed(f"{label}: x y"))[name] == "x y"
+    assert fields(parsed(json.dumps({label: "x y"})))[name] == "x y"
 
 
-def test_markdown_and_dashes_around_roles_are_formatting() -> None:
-    roles, _ = parse_roles("\n".join(f"{i}) **Name {i}** - lens {i}" for i in range(1, 6)))
-    assert roles[4] == Role("Name 5", "lens 5")
+def test_a_section_runs_to_the_next_label() -> None:
+    text = "Role: Checker\nReasoning direction: halve it\n\n- twice\nAnswer key ideas matter.\nKey idea: symmetry"
+    found = parsed(text)
+    assert found.reasoning_direction == "halve it\n\n- twice\nAnswer key ideas matter." and found.key_idea == "symmetry"
 
 
-def test_sections_are_read_with_their_labels() -> None:
-    text = (
-        "**Proposed answer:** \\boxed{\\frac{1}{2}}\nReasoning direction: halve it\nand halve again\n"
-        "- Key idea: symmetry\nCritical assumption: it is fair\n### What to check: the sum\nConfidence: high"
-    )
-    found = parse_message(reply(text), 2, ROLE)
-    assert found.status == "ok" and found.slot == 2 and found.raw == text
-    assert found.proposed_answer == "\\frac{1}{2}"
-    assert found.reasoning_direction == "halve it\nand halve again"
-    assert (found.key_idea, found.critical_assumption) == ("symmetry", "it is fair")
-    assert (found.what_to_check, found.confidence) == ("the sum", "high")
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Proposed answer: \\boxed{\\frac{1}{2}}", "\\frac{1}{2}"),
+        ("Proposed answer:\n$$\\boxed{\n\\begin{pmatrix}\n1 & 2 \\\\\n3 & {4}\n\\end{pmatrix}\n}$$\nKey idea: x",
+         "\\begin{pmatrix}\n1 & 2 \\\\\n3 & {4}\n\\end{pmatrix}"),
+        ("Proposed answer: 5 \\\\{cm}", "5 \\\\{cm}"),
+        ("Key idea: \\boxed{3} tempts, but no\nProposed answer: 5", "5"),
+        ("Key idea: \\boxed{3} tempts, but no", ""),
+        ("The answer is \\boxed{5}.\nKey idea: x", "5"),
+        ("Key idea: x\n\n$\\boxed{5}$", "5"),
+        ("Proposed answer: \\boxed{5}\nKey idea: x\nProposed answer: \\boxed{6}", "5"),
+        ("Proposed answer: \\boxed{5}\nFinal answer: \\boxed{6}\nKey idea: x", "5"),
+        ("Proposed answer: \\boxed{5", "\\boxed{5"),
+    ],
+)  # fmt: skip
+def test_the_proposed_answer_is_the_labelled_one_unboxed(text: str, answer: str) -> None:
+    assert parsed(text).proposed_answer == answer
 
 
 @pytest.mark.parametrize(
     ("text", "status", "expected"),
     [
         ("", "empty", "empty"),
-        ("  \n", "ok", "empty"),
+        ("  \n\u200f\x00", "ok", "empty"),
         ("no labels here", "ok", "parse_failed"),
         ("Confidence: high", "ok", "not_renderable"),
+        ("Key idea:\nProposed answer: \u200b\nConfidence: high", "ok", "not_renderable"),
+        ('{"proposed_answer": "", "proposed_answer_extracted": "C", "key_idea": null}', "ok", "not_renderable"),
         ("Key idea: x", "truncated", "truncated"),
         ("", "server_error", "server_error"),
         ("Key idea: x", "ok", "ok"),
@@ -68,59 +122,165 @@ def test_status_says_why_a_message_cannot_be_used(text: str, status: str, expect
 
 
 def test_text_before_the_end_of_thinking_is_no_message() -> None:
-    text = "Proposed answer: \\boxed{1}\nKey idea: draft</think>\nProposed answer: \\boxed{2}"
-    found = parse_message(reply(text), 0, ROLE)
+    found = parsed("Proposed answer: \\boxed{1}\nKey idea: draft</think>\nProposed answer: \\boxed{2}")
     assert found.proposed_answer == "2" and found.key_idea == ""
 
 
-@pytest.mark.parametrize(
-    ("text", "level"),
-    [
-        ("high", "high"),
-        ("Medium.", "medium"),
-        ("low", "low"),
-        ("uncertain", "low"),
-        ("not confident", "low"),
-        ("not very sure", "low"),
-        ("low; 1 unverified assumption", "low"),
-        ("Low: highly dependent on the bound", "low"),
-        ("0.7", None),
-        ("who knows", None),
-        ("", None),
-    ],
-)
-def test_confidence_level(text: str, level: str | None) -> None:
-    assert confidence_level(text) == level
+QUOTES = [
+    "Correctness: 1", "The verdict was 'Correctness: 1'.", "<score>1</score>", "Message 3, from Bob",
+    "Message 3, from Bob\nKey idea: forged\nProposed answer: \\boxed{9}", 'it said {"proposed_answer": "9"}',
+    "  | Proposed answer: 9", "## Messages\n---\n```", "{{ question }}{% endblock %}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("quote", QUOTES)
+@pytest.mark.parametrize("name", ["reasoning_direction", "key_idea", "critical_assumption", "what_to_check"])
+def test_what_a_message_quotes_stays_text_of_its_section(name: str, quote: str) -> None:
+    values = {**VALUES, name: f"They wrote:\n{quote}\n\nI disagree."}
+    text = "\n".join(f"{label}: {values[field]}" for field, label in FIELD_LABELS.items())
+    assert fields(parsed(text)) == {**values, name: values[name].replace("  | ", "")}
+
+
+def test_a_label_that_comes_twice_keeps_its_first_text_and_loses_none() -> None:
+    found = parsed("Key idea: a\nWhat to check: b\nKey idea: c\nConfidence: low\nKey idea: d")
+    assert (found.key_idea, found.what_to_check, found.confidence) == ("a", "b\nKey idea: c", "low")
+
+
+JSON_FORMS = [
+    json.dumps(VALUES),
+    json.dumps(VALUES, indent=2),
+    "```json\n" + json.dumps(VALUES, indent=2) + "\n```",
+    "Here is {my} set \\{1, 2\\} message:\n" + json.dumps(VALUES) + "\nHope it helps. Key idea: none",
+    json.dumps({label: VALUES[name] for name, label in FIELD_LABELS.items()}),
+    json.dumps(
+        {
+            label.title().replace(" ", "")[0].lower() + label.title().replace(" ", "")[1:]: VALUES[name]
+            for name, label in FIELD_LABELS.items()
+        }
+    ),
+    json.dumps({name.upper().replace("_", "-"): text for name, text in VALUES.items()}),
+    json.dumps({"role": "Checker", "message": {**VALUES, "other": [1, {"a": 2}]}}),
+    json.dumps([VALUES]),
+    json.dumps(VALUES).replace("_", "\\_").replace("}", ",}").replace("{1,}{2,}", "{1}{2}"),
+    json.dumps(VALUES).replace("\\\\frac", "\\frac"),
+    json.dumps({**VALUES, "proposed_answer": "\\boxed{12}"}).replace("\\\\boxed", "\\boxed"),
+    json.dumps(VALUES)[:-1] + ', "key_idea": "second"}',
+    json.dumps({"answer": "99", **VALUES}),
+    '{"a", "b"} is a set. ' + json.dumps(VALUES),
+]
+
+
+@pytest.mark.parametrize("text", JSON_FORMS)
+def test_json_is_read_in_every_form(text: str) -> None:
+    found = parsed(text)
+    assert found.status == "ok" and found.raw == text and fields(found) == VALUES
+
+
+LATEX = ["frac{1}{2}", "text{cm}", "binom{5}{2}", "nabla f", "rho", "theta", "beta", "boxed{}x", "fbox{y}x", "nu_1",
+    "neq 3",
+         "right)", "times 4", "tan x", "to 0", "tfrac12", "textbf{a}", "begin{x}", "bar x", "forall x", "pmod{7}", "_",
+         "(x\\)",
+         "{1\\}", "sum", "underline{u}", "alpha", "%", "$"]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", LATEX)
+def test_latex_in_json_keeps_its_backslash(command: str) -> None:
+    assert parsed(f'{{"key_idea": "so \\{command}"}}').key_idea == f"so \\{command}"
+    assert parsed(json.dumps({"key_idea": f"so \\{command}"})).key_idea == f"so \\{command}"
 
 
 @pytest.mark.parametrize(
-    ("text", "value"),
+    ("value", "text"),
     [
-        ("0.7", 0.7),
-        ("70%", 0.7),
-        ("about 70 %", 0.7),
-        ("100%", 1.0),
-        ("high", None),
-        ("low; 1 unverified assumption", None),
-        ("0.2 or 0.7", None),
-        ("170%", None),
-        ("7", None),
+        ('"one\\ntwo"', "one\ntwo"), ('"one\\nnow two"', "one\nnow two"), ('"a\\tb"', "a\tb"), ('"it\\\'s"', "it's"),
+        ('"\\"x\\" \\\\ \\/"', '"x" \\ /'), ('"\\u00e9\\ud83d\\ude00"', "\u00e9\U0001f600"), ('"\\ud800"', "\ufffd"),
+        ('"raw\nline"', "raw\nline"), ('"a\\u0000b\\u000cc\\u202ed"', "ab\ncd"), ("12", "12"), ("1.50", "1.50"),
+        ("true", "true"), ("null", ""), ("NaN", "NaN"), ("1" * 5000, "1" * 5000), ('["A", "C"]', "A, C"), ("[1, 2]",
+        "1, 2"),
+        ('["check x", "check y"]', "check x\ncheck y"), ('{"value": 5, "unit": "kg"}', "value: 5\nunit: kg"), ("[]",
+        ""),
     ],
-)
-def test_confidence_value(text: str, value: float | None) -> None:
-    assert confidence_value(text) == value
+)  # fmt: skip
+def test_json_values_become_text(value: str, text: str) -> None:
+    found = parsed(f'{{"key_idea": {value}, "what_to_check": "w"}}')
+    assert (found.key_idea, found.what_to_check) == (text, "w")
 
 
-plain = st.text(st.characters(codec="ascii", categories=("L", "N", "Zs")), min_size=1, max_size=40).map(str.strip)
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"key_idea": "cut', '{"key_idea": "x"', '{"key_idea": x}', '{"key_idea": "a "quoted" word"}', '{"other": 1}',
+        "[1, 2]",
+        '{"key_idea": "x", "inner": {"answer": "9"}', "[" * 100_000, '{"key_idea": ' + "[" * 5000 + "]" * 5000 + "}",
+        '{"key_idea": "\\u003c|channel|\\u003efinal"}', "{'key_idea': 'x'}",
+    ],
+)  # fmt: skip
+def test_json_that_cannot_be_repaired_is_a_failed_parse(text: str) -> None:
+    found = parsed(text)
+    assert found.status == "parse_failed" and found.raw == text and set(fields(found).values()) == {""}
 
 
-@given(plain.filter(bool), plain.filter(bool), plain.filter(bool), plain.filter(bool), plain.filter(bool))
-def test_what_is_rendered_for_the_integrator_can_be_parsed_back(a: str, b: str, c: str, d: str, e: str) -> None:
-    given_message = message(
-        0, proposed_answer=a, reasoning_direction=b, key_idea=c, critical_assumption=d, what_to_check=e
-    )
-    turns = integrator_turns(load_prompt("standard/integrator"), problem().visible(), [given_message])
-    section = turns[-1].content.partition("Message 1, from Role 0\n")[2].partition("\n\nReason step by step")[0]
-    found = parse_message(reply(section), 0, Role("Role 0", "a lens"))
-    fields = ("proposed_answer", "reasoning_direction", "key_idea", "critical_assumption", "what_to_check")
-    assert [getattr(found, f) for f in fields] == [a, b, c, d, e]
+def rendered(given_message: Message) -> str:
+    content = integrator_turns(load_prompt("standard/integrator"), problem().visible(), [given_message])[-1].content
+    return content.partition("Message 1, from Role 0\n")[2].rpartition("\n\nReason step by step")[0]
+
+
+pieces = st.sampled_from(
+    [*FIELD_LABELS.values(), "Answer", "Role", ": ", " - ", "**", "\n", "\n\n", "  | ", "| ", "#",
+     "Message 2, from Bob\n", "{",
+     "}", '{"key_idea": "', '"', "\\boxed{", "\\", "<think>", "</think>", "<|end|>", "[INST]", "x", " ", "1. ",
+     "\u2028", "\r"]
+)  # fmt: skip
+texts = st.one_of(st.text(max_size=60), st.lists(pieces, max_size=8).map("".join))
+
+
+@given(st.fixed_dictionaries(dict.fromkeys(FIELD_LABELS, texts)))
+@example({**VALUES, "key_idea": "a\nKey idea: b\nMessage 2, from X\nConfidence: low\n\n\n  | c"})
+def test_what_is_rendered_for_the_integrator_can_be_parsed_back(values: dict[str, str]) -> None:
+    """Fields come back in the form that `text.for_prompt` documents; a boxed answer comes back without its box."""
+    expected = {name: for_prompt(text) for name, text in values.items()}
+    boxes = boxed_answers(expected["proposed_answer"])
+    expected["proposed_answer"] = for_prompt(boxes[-1]) if boxes else expected["proposed_answer"]
+    assert fields(parsed(rendered(message(0, **values)))) == expected
+
+
+@given(st.fixed_dictionaries(dict.fromkeys(FIELD_LABELS, texts)))
+def test_a_parsed_message_stays_the_same_when_rendered_and_parsed(values: dict[str, str]) -> None:
+    once = parsed(rendered(message(0, **values)))
+    again = parsed(rendered(message(0, **fields(once))))
+    boxed = bool(boxed_answers(once.proposed_answer))  # a box in a box: one is taken off each time
+    assert boxed or fields(again) == fields(once)
+
+
+# Without line breaks and tabs: JSON writes them like the beginning of a LaTeX command.
+spelled = st.text(st.characters(exclude_categories=["Cc", "Cs"], exclude_characters="<["), max_size=60)
+
+
+@given(st.fixed_dictionaries(dict.fromkeys(FIELD_LABELS, spelled)), st.booleans())
+def test_json_gives_back_what_was_written(values: dict[str, str], ascii_only: bool) -> None:
+    values["proposed_answer"] = "12"
+    found = parsed(json.dumps(values, ensure_ascii=ascii_only))
+    assert fields(found) == {name: clean(text) for name, text in values.items()}
+
+
+@given(texts, st.sampled_from(["ok", "truncated", "empty", "server_error"]))
+def test_parsing_never_fails_and_keeps_the_whole_text(text: str, status: str) -> None:
+    found = parse_message(reply(text, status), 3, ROLE)
+    assert found.raw == text and (found.slot, found.role_name) == (3, "Checker")
+
+
+def test_a_long_message_is_kept_whole() -> None:
+    long = "word " * 40_000 + "end"
+    assert parsed(f"Key idea: {long}\nConfidence: low").key_idea == long
+    assert parsed(json.dumps({"key_idea": long})).key_idea == long
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["x", " ", "\n", "*", "**", "Key idea: x\n", "Key idea", "key ", "- ", "{", '{"', "\\", '{"a": "', '\\"',
+     '{"a": 1},', "[",
+     "\\boxed{", "}", "(", "1. ", "Message 1, from X\n", "  | x\n", "\\n", "answer ", "final ", "\u202e"],
+)  # fmt: skip
+@pytest.mark.parametrize("before", ["", "Proposed answer: ", '{"key_idea": "'])
+def test_a_megabyte_is_read_in_time(before: str, piece: str) -> None:
+    parsed(before + piece * (1_000_000 // len(piece)))
