@@ -9,6 +9,7 @@ Exit codes: 0 done, 1 nothing useful to report, 2 bad usage or input.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -88,7 +89,8 @@ def command(
     test: Annotated[bool, typer.Option("--test", help="Fit on train and validation, judge on test.")] = False,
 ) -> None:
     """Fit a selector on trajectory values and print its gain on problems that it has not seen."""
-    options = FitOptions(selector, labels, estimand, policy, seed, jobs, test)
+    # More threads than cores only wait for each other.
+    options = FitOptions(selector, labels, estimand, policy, seed, min(jobs, os.cpu_count() or 1), test)
     report = fit_and_measure(options)
     render(report, console())
     if json is not None:
