@@ -23,6 +23,9 @@ def run_app(app: typer.Typer, argv: Sequence[str] | None, prog_name: str) -> int
     except DhdError as error:
         say_error(str(error))
         return error.exit_code
+    except OSError as error:  # a full disk or a closed pipe behind the output
+        say_error(f"Writing failed: {error}")
+        return DhdError.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
     except SystemExit as stop:  # how typer ends, also on success and on bad usage

@@ -116,6 +116,10 @@ def test_a_selector_is_fitted_on_what_was_built(made: Path) -> None:
         (["push", "nowhere", "--repo", "a/b", "--dry-run"], "nowhere"),
         (["problems", "quikstart"], "Did you mean 'quickstart'?"),
         (["run", "oracle", "--limit", "0"], "--limit"),
+        (
+            ["run", "oracle", "--set", "benchmark.name=quickstart"],
+            "must be 'oracle' when a role is played by a scripted",
+        ),
         (["rnu"], "rnu"),
     ],
 )

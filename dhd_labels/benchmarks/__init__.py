@@ -12,7 +12,7 @@ from dhd_labels.oracle import World
 
 NAMES = (QUICKSTART, "jsonl", ORACLE)
 
-__all__ = ["NAMES", "ProblemSet", "read_problems", "resolve_name"]
+__all__ = ["NAMES", "ORACLE", "ProblemSet", "read_problems", "resolve_name"]
 
 
 def resolve_name(name: str) -> str:

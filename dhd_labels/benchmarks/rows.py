@@ -17,6 +17,7 @@ from dhd_labels.benchmarks.problem_set import ProblemSet, problem_set
 from dhd_labels.config import BenchmarkConfig
 from dhd_labels.errors import DhdError, did_you_mean
 from dhd_labels.records import AnswerType, Problem
+from dhd_labels.text import storable
 
 QUICKSTART = "quickstart"
 _LICENSE = "apache-2.0"
@@ -45,7 +46,8 @@ def read_jsonl(config: BenchmarkConfig) -> ProblemSet:
         raise DhdError("The 'benchmark.path' must name a JSONL file for benchmark 'jsonl', got nothing")
     path = Path(config.path)
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        # Not splitlines(): it would also split at U+2028, which JSON allows inside a string.
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise DhdError(f"The problem file {config.path!r} cannot be read: {error}") from None
     problems, excluded = [], Counter[str]()
@@ -63,7 +65,7 @@ def read_jsonl(config: BenchmarkConfig) -> ProblemSet:
 def _row(line: str, where: str) -> dict[str, Any]:
     try:
         row = json.loads(line)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise DhdError(f"The line {where} must be a JSON object: {error}") from None
     if not isinstance(row, dict):
         raise DhdError(f"The line {where} must be a JSON object, got {type(row).__name__}")
@@ -85,17 +87,31 @@ def _problem(row: dict[str, Any], benchmark: str, where: str, license_: str) -> 
     if not isinstance(choices, list) or not all(isinstance(c, str) for c in choices) or len(choices) > 26:
         raise DhdError(f"The 'choices' of {where} must be a list of at most 26 strings, got {choices!r}")
     return Problem(
-        problem_id=f"{benchmark}:{row['id']}",
+        problem_id=storable(f"{benchmark}:{row['id']}"),
         benchmark=benchmark,
-        question=row["question"].strip(),
-        reference="" if reference is None else str(reference),
+        question=storable(row["question"].strip()),
+        reference="" if reference is None else storable(str(reference)),
         answer_type=row["answer_type"],
-        choices=tuple(choices),
-        license=str(row.get("license", license_)),
-        train_allowed=bool(row.get("train_allowed", True)),
-        commercial_use=bool(row.get("commercial_use", license_ == _LICENSE)),
-        metadata={key: str(value) for key, value in row.items() if key not in _OWN},
+        choices=tuple(map(storable, choices)),
+        license=_license(row, where, license_),
+        train_allowed=_flag(row, "train_allowed", where, True),
+        commercial_use=_flag(row, "commercial_use", where, license_ == _LICENSE),
+        metadata={storable(key): storable(str(value)) for key, value in row.items() if key not in _OWN},
     )
+
+
+def _flag(row: dict[str, Any], key: str, where: str, default: bool) -> bool:
+    value = row.get(key, default)
+    if not isinstance(value, bool):  # bool("false") is True: a ban would become a permission
+        raise DhdError(f"The {key!r} of {where} must be true or false, got {value!r}")
+    return value
+
+
+def _license(row: dict[str, Any], where: str, default: str) -> str:
+    value = row.get("license", default)
+    if not isinstance(value, str) or not value.strip():
+        raise DhdError(f"The 'license' of {where} must be a non-empty string, got {value!r}")
+    return storable(value.strip())
 
 
 def _interleave(problems: Iterable[Problem]) -> list[Problem]:

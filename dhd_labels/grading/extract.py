@@ -14,7 +14,8 @@ from dhd_labels.protocol.reasoning import split_reasoning
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
-_CUE = re.compile(r"(?:final\s+)?answer\s*(?:is)?\s*[:=]?\s*\**\s*[:=]?\s*\**\s*(.+)", re.IGNORECASE)
+# "Answer: 42", "**Answer:** 42", "The answer is 42", also with the answer on the next line.
+_CUE = re.compile(r"\banswer\b[*_ \t]*(?:is\b[ \t]*:?|[:=])[*_ \t]*\n?[ \t]*([^\n]*\S)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +47,8 @@ def extract_answer(text: str) -> Extraction:
         return Extraction(None, "truncated")
     if boxes:
         return Extraction(boxes[-1], "ok") if boxes[-1] else Extraction(None, "no_answer")
-    for line in reversed(final.splitlines()):
-        cue = _CUE.search(line)
-        if cue:
-            return Extraction(cue.group(1).strip(" *$."), "ok")
-    return Extraction(None, "no_answer")
+    cues = [answer for cue in _CUE.finditer(final) if (answer := cue.group(1).strip(" *$."))]
+    return Extraction(cues[-1], "ok") if cues else Extraction(None, "no_answer")
 
 
 def _closing_braces(text: str) -> dict[int, int]:

@@ -1,7 +1,8 @@
 """One grading rule an answer type, exact arithmetic only.
 
-Rules of this version: `integer` and `number` (decimals compared exactly; a trailing unit in words is allowed) and
-`choice` (an option letter, alone or followed by its option text). A text that a rule cannot read is `undetermined`.
+Rules of this version: `integer` and `number` (decimals compared exactly; a unit after the number must be that of the
+reference or a word of the question) and `choice` (an option letter, alone or followed by its option text). A text that a
+rule cannot read is `undetermined`, and so is any word after a number that may change its value ("5 million", "2x").
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context
 from typing import Literal
 
 from dhd_labels.records import Problem
@@ -18,9 +19,11 @@ from dhd_labels.records import Problem
 GRADER = "rule-1"
 _WRAPPER = re.compile(r"\\(?:text|mathrm|mathbf|textbf|mathit|operatorname)\s*\{([^{}]*)\}")
 _NUMBER = re.compile(r"([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|[+-]?\.\d+)\s*(.*)", re.DOTALL)
-_UNIT = re.compile(r"(?:[%°]|[^\W\d_][^\d=+*<>]{0,30})?")
+_NO_UNITS = {"half", "third", "hundred", "thousand", "million", "dozen", "or", "and", "not", "times", "percent"}
+"""Words that change a number or take it back; none of them is a unit, even where a question has them."""
 _LETTER = re.compile(r"\(?\[?([A-Za-z])\)?\]?\s*(?:[.:)\-]\s*(.*))?", re.DOTALL)
 _MAX_DIGITS = 60
+_EXACT = Context(prec=2 * _MAX_DIGITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +44,25 @@ def grade(problem: Problem, answer: str) -> Verdict:
         ValueError: the reference itself cannot be read by the rule of its declared type; checked when problems are
             read, so that no call is paid for it.
     """
-    canonical = _RULES[problem.answer_type]
-    expected = canonical(problem.reference, problem.choices)
+    expected = _reference(problem)
     if expected is None:
         raise ValueError(
             f"The reference of problem {problem.problem_id!r} must be readable as {problem.answer_type!r}, "
             f"got {problem.reference!r}"
         )
-    given = canonical(answer, problem.choices)
+    given = _RULES[problem.answer_type](answer, problem)
     if given is None:
         reason = f"not readable as {problem.answer_type}"
         return Verdict("undetermined", None, answer.strip(), problem.answer_type, reason)
     return Verdict("graded", given == expected, given, problem.answer_type)
+
+
+def _reference(problem: Problem) -> str | None:
+    """Return the canonical form of the reference; that of a choice is a letter and nothing else."""
+    if problem.answer_type == "choice":
+        letter = problem.reference.strip().upper()
+        return letter if len(letter) == 1 and 0 <= ord(letter) - 65 < len(problem.choices) else None
+    return _canonical_number(problem.reference, problem)
 
 
 def _plain(text: str) -> str:
@@ -64,25 +74,36 @@ def _plain(text: str) -> str:
     return text.replace("$", " ").strip(" \t\r\n*`").rstrip(".")
 
 
-def _canonical_number(text: str, _choices: tuple[str, ...]) -> str | None:
+def _canonical_number(text: str, problem: Problem) -> str | None:
     """Return a number without trailing zeros ("3.50 km" -> "3.5"), or None if the text is not one number."""
-    value = _plain(text.rpartition("=")[2])
-    found = _NUMBER.fullmatch(value)
-    if found is None or len(found.group(1)) > _MAX_DIGITS or not _UNIT.fullmatch(found.group(2).strip()):
+    left, _, right = text.rpartition("=")
+    if re.search(r"\b(?:not|isn't)\s*$", left, re.IGNORECASE):
         return None
-    number = Decimal(found.group(1).replace(",", "")).normalize()
-    return format(number + 0, "f") if number else "0"
+    found = _NUMBER.fullmatch(_plain(right))
+    if found is None or len(found.group(1)) > _MAX_DIGITS:
+        return None
+    unit = found.group(2).strip()
+    if unit and unit.casefold() not in _units(problem):
+        return None
+    number = _EXACT.create_decimal(found.group(1).replace(",", "")).normalize(_EXACT)
+    return format(number, "f") if number else "0"
 
 
-def _canonical_choice(text: str, choices: tuple[str, ...]) -> str | None:
+def _units(problem: Problem) -> set[str]:
+    """Return what may follow a number: the unit of the reference if it has one, else the words of the question."""
+    reference = _NUMBER.fullmatch(_plain(problem.reference))
+    if reference and reference.group(2).strip():
+        return {reference.group(2).strip().casefold()}
+    return {word.casefold() for word in re.findall(r"[^\W\d_]+", problem.question)} - _NO_UNITS
+
+
+def _canonical_choice(text: str, problem: Problem) -> str | None:
     """Return an option letter, given as a letter, as "B. text" or as the text of exactly one option."""
-    value = _plain(text)
-    named = [chr(65 + i) for i, choice in enumerate(choices) if _squash(choice) == _squash(value)]
-    if len(named) == 1:
-        return named[0]
+    value, choices = _plain(text), problem.choices
     found = _LETTER.fullmatch(value)
     if found is None:
-        return None
+        named = [chr(65 + i) for i, choice in enumerate(choices) if _squash(choice) == _squash(value)]
+        return named[0] if len(named) == 1 else None
     letter, rest = found.group(1).upper(), _squash(found.group(2) or "")
     if ord(letter) - 65 >= len(choices):
         return None
@@ -95,7 +116,7 @@ def _squash(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-_RULES: dict[str, Callable[[str, tuple[str, ...]], str | None]] = {
+_RULES: dict[str, Callable[[str, Problem], str | None]] = {
     "integer": _canonical_number,
     "number": _canonical_number,
     "choice": _canonical_choice,

@@ -19,7 +19,7 @@ from dhd_labels.engines.base import Turn
 from dhd_labels.errors import DhdError, did_you_mean
 from dhd_labels.protocol.message_text import FIELD_LABELS
 from dhd_labels.records import Message, Role, VisibleProblem
-from dhd_labels.text import inline, quoted
+from dhd_labels.text import for_prompt, inline, quoted
 
 _ROLES = ("system", "user", "assistant")
 
@@ -109,8 +109,8 @@ def integrator_turns(prompt: PromptTemplate, problem: VisibleProblem, messages: 
 
 def _problem_values(problem: VisibleProblem) -> dict[str, Any]:
     return {
-        "question": problem.question,
-        "choices": list(problem.choices),
+        "question": for_prompt(problem.question),
+        "choices": [for_prompt(choice) for choice in problem.choices],
         "answer_type": problem.answer_type,
     }
 

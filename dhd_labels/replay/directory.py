@@ -75,9 +75,7 @@ def begin(path: Path, config: RunConfig, identities: Mapping[str, EngineIdentity
                 + "\n".join(f"  - {key}: there {there!r}, now {now!r}" for key, there, now in differing)
                 + "\nUse the config of that run, or another --run-dir. Nothing was changed."
             )
-    elif (path / FILE_NAME).exists():
-        raise DhdError(f"The directory {path} has a {FILE_NAME} but no {RUN_FILE}: choose another --run-dir.")
-    else:
+    else:  # also when only the store is left: every call in it is checked against this config before it is used
         write_atomically(file, yaml.safe_dump(wanted, sort_keys=False, allow_unicode=True))
     return RunDirectory(path, config, dict(identities))
 

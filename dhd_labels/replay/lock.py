@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from pathlib import Path
@@ -18,7 +19,10 @@ class RunLock:
         self._handle: IO[str] | None = None
 
     def __enter__(self) -> RunLock:
-        handle = self._path.open("a+", encoding="utf-8")
+        try:
+            handle = self._path.open("a+", encoding="utf-8")
+        except OSError as error:
+            raise DhdError(f"The run directory {self._path.parent} cannot be written: {error}") from None
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -29,10 +33,11 @@ class RunLock:
                 f"The run directory {self._path.parent} is in use by a live run (process {owner}): "
                 "wait for it, stop it, or choose another --run-dir."
             ) from None
-        handle.truncate(0)
-        handle.write(str(os.getpid()))
-        handle.flush()
         self._handle = handle
+        with contextlib.suppress(OSError):  # the process id is for the message above only; a full disk may refuse it
+            handle.truncate(0)
+            handle.write(str(os.getpid()))
+            handle.flush()
         return self
 
     def __exit__(self, *_: object) -> None:

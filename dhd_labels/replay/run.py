@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from dhd_labels.benchmarks import read_problems
+from dhd_labels.benchmarks import ORACLE, read_problems, resolve_name
 from dhd_labels.config import ROLE_NAMES, RunConfig, ScriptedConfig
 from dhd_labels.engines import open_engine
 from dhd_labels.engines.base import ChatEngine
@@ -40,6 +40,11 @@ class RunReport:
 def load_problems(config: RunConfig, limit: int | None = None) -> tuple[tuple[Problem, ...], Mapping[str, int]]:
     """Read the problems of a config, cut to `limit`; return them and the exclusions by reason."""
     worlds = [World(e.world, e.world_seed) for e in config.engines.values() if isinstance(e, ScriptedConfig)]
+    if worlds and resolve_name(config.benchmark.name) != ORACLE:
+        raise DhdError(
+            f"The 'benchmark.name' must be {ORACLE!r} when a role is played by a scripted engine, which knows no other "
+            f"world, got {config.benchmark.name!r}"
+        )
     found = read_problems(config.benchmark, worlds[0] if worlds else None)
     return found.problems[:limit], found.excluded
 
@@ -68,11 +73,12 @@ def run(
     _make_folder(run_dir)
     with ExitStack() as stack:
         stack.enter_context(RunLock(run_dir))
-        saved = salvage(run_dir / FILE_NAME) if salvage_store and (run_dir / FILE_NAME).exists() else None
-        if (run_dir / FILE_NAME).exists():
+        stored = (run_dir / FILE_NAME).exists()
+        if stored and not salvage_store:
             Store.check_file(run_dir / FILE_NAME)  # before an engine is started: a broken store costs nothing
         engines = _open_engines(config, stack)
         directory = begin(run_dir, config, {name: engines[name].identity for name in ROLE_NAMES})
+        saved = salvage(directory.store_path) if stored and salvage_store else None
         store = Store.create_or_open(directory.store_path)
         stack.callback(store.close)
         for ordinal, problem in enumerate(problems):

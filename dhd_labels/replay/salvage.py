@@ -2,47 +2,93 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dhd_labels.replay.store import Store
+from dhd_labels.errors import DhdError
+from dhd_labels.replay.store import APPLICATION_ID, Store
 
 _PARTS = ("", "-wal", "-shm")
 _MISSES = 10_000
 """Row numbers in a row that may be unreadable before the end of a table is assumed."""
 
 
-def salvage(path: Path) -> int:
-    """Move a damaged store aside and copy what can be read into a fresh one; return the calls saved.
+def salvage(path: Path) -> int | None:
+    """Replace a damaged store by one with every row that is whole; return the calls saved, None if it was healthy.
 
-    The damaged file stays beside the new one as `store.sqlite.damaged-N`.
+    The new store is finished under another name first and then takes the place of the damaged one, of which a copy
+    stays as `store.sqlite.damaged-N`. So a kill or a full disk on the way leaves the damaged store where it was.
+
+    Raises:
+        DhdError: the file was not made by dhd-labels, or the disk is full. Nothing is changed then.
     """
-    aside = _move_aside(path)
-    copy = path.with_name(path.name + ".salvage")
-    for part in _PARTS:
-        if (source := aside.with_name(aside.name + part)).exists():
-            shutil.copyfile(source, copy.with_name(copy.name + part))
-    _pad(copy)
-    fresh = Store.create_or_open(path)
+    if _is_healthy(path):
+        return None
+    aside, reading, fresh = _free_name(path), _beside(path, ".reading"), _beside(path, ".salvaged")
     try:
-        return _copy_rows(copy, fresh)
+        _remove(reading)
+        _remove(fresh)
+        _copy(path, aside)
+        _copy(path, reading)
+        _pad(reading)
+        saved = _copy_rows(reading, fresh)
+        for part in _PARTS[1:]:
+            _beside(path, part).unlink(missing_ok=True)
+        fresh.replace(path)
+    except (OSError, DhdError) as error:
+        _remove(aside)
+        raise DhdError(f"The store {path} cannot be salvaged now; it was left as it is. {error}") from None
     finally:
-        fresh.close()
-        for part in _PARTS:
-            copy.with_name(copy.name + part).unlink(missing_ok=True)
+        _remove(reading)
+        _remove(fresh)
+    return saved
 
 
-def _move_aside(path: Path) -> Path:
+def _is_healthy(path: Path) -> bool:
+    """Whether a store needs no salvage. A file that is plainly not ours raises, as it does everywhere."""
+    with path.open("rb") as handle:
+        header = handle.read(100)
+    try:
+        Store.check_file(path)
+        store = Store.create_or_open(path)
+        try:
+            store.check_rows()
+        finally:
+            store.close()
+    except DhdError as error:
+        ours = int.from_bytes(header[68:72], "big") == APPLICATION_ID
+        if ours and "--salvage" in str(error):
+            return False
+        raise
+    return True
+
+
+def _free_name(path: Path) -> Path:
     number = 1
-    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+    while (aside := _beside(path, f".damaged-{number}")).exists():
         number += 1
-    for part in _PARTS:
-        if (source := path.with_name(path.name + part)).exists():
-            source.rename(aside.with_name(aside.name + part))
     return aside
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
+
+
+def _remove(path: Path) -> None:
+    for part in _PARTS:
+        _beside(path, part).unlink(missing_ok=True)
+
+
+def _copy(source: Path, target: Path) -> None:
+    for part in _PARTS:
+        if _beside(source, part).exists():
+            shutil.copyfile(_beside(source, part), _beside(target, part))
+            with _beside(target, part).open("rb") as handle:
+                os.fsync(handle.fileno())
 
 
 def _pad(path: Path) -> None:
@@ -57,16 +103,19 @@ def _pad(path: Path) -> None:
                 handle.truncate(wanted)
 
 
-def _copy_rows(source: Path, fresh: Store) -> int:
+def _copy_rows(source: Path, target: Path) -> int:
     saved = 0
+    fresh = Store.create_or_open(target)
     old = sqlite3.connect(source, isolation_level=None)
     old.text_factory = lambda raw: raw.decode("utf-8", "replace")
     try:
-        for table in ("problems", "pools", "calls"):
-            for row in _readable_rows(old, table):
-                saved += fresh.insert_raw(table, row) and table == "calls"
+        with fresh.one_commit():
+            for table in ("problems", "pools", "calls"):
+                for row in _readable_rows(old, table):
+                    saved += fresh.take_row(table, row) and table == "calls"
     finally:
         old.close()
+        fresh.close()
     return saved
 
 

@@ -7,7 +7,9 @@ of the fully resolved request). Everything after the store is a pure function of
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -24,13 +26,13 @@ APPLICATION_ID = 0x44484431  # "DHD1": tells our files from other SQLite files
 FORMAT = 1
 FILE_NAME = "store.sqlite"
 _SCHEMA = """
-CREATE TABLE problems (ordinal INTEGER PRIMARY KEY, problem_id TEXT NOT NULL UNIQUE, content TEXT NOT NULL);
+CREATE TABLE problems (problem_id TEXT PRIMARY KEY, ordinal INTEGER NOT NULL, content TEXT NOT NULL);
 CREATE TABLE pools (problem_id TEXT PRIMARY KEY, content TEXT NOT NULL);
 CREATE TABLE calls (
   id INTEGER PRIMARY KEY, ticket TEXT NOT NULL, attempt INTEGER NOT NULL, key TEXT NOT NULL, role TEXT NOT NULL,
   problem_id TEXT NOT NULL, seed INTEGER NOT NULL, status TEXT NOT NULL, text TEXT NOT NULL, reasoning TEXT,
   finish_reason TEXT, prompt_tokens INTEGER, cached_tokens INTEGER, completion_tokens INTEGER, model TEXT NOT NULL,
-  error TEXT, created_at REAL NOT NULL, UNIQUE (ticket, attempt));
+  error TEXT, created_at REAL NOT NULL, digest TEXT NOT NULL, UNIQUE (ticket, attempt));
 CREATE INDEX calls_by_problem ON calls (problem_id);
 """
 
@@ -79,7 +81,12 @@ class Store:
         """
         if not path.is_file():
             raise DhdError(f"There is no run store at {path}: the run directory must be one that `run` made")
-        return cls.create_or_open(path)
+        if os.access(path.parent, os.W_OK):
+            return cls.create_or_open(path)
+        with _explained(path):  # a read-only place: nothing can be writing there either
+            db = sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1", uri=True, isolation_level=None)
+            _check_ours(db, path)
+        return cls(path, db)
 
     def close(self) -> None:
         """Close the file."""
@@ -117,7 +124,7 @@ class Store:
                 "SELECT content FROM problems WHERE problem_id=?", (problem.problem_id,)
             ).fetchone()
             if known is None:
-                self._db.execute("INSERT INTO problems VALUES (?,?,?)", (ordinal, problem.problem_id, content))
+                self._db.execute("INSERT INTO problems VALUES (?,?,?)", (problem.problem_id, ordinal, content))
             elif known[0] != content:
                 raise DhdError(
                     f"The problem {problem.problem_id!r} must be the one this run began with, but its text, reference "
@@ -127,8 +134,8 @@ class Store:
     def problems(self) -> Iterator[Problem]:
         """Yield the recorded problems in benchmark order."""
         with _explained(self.path):
-            for (content,) in self._db.execute("SELECT content FROM problems ORDER BY ordinal"):
-                yield Problem.from_json(json.loads(content))
+            for (content,) in self._db.execute("SELECT content FROM problems ORDER BY ordinal, problem_id"):
+                yield _problem(self.path, content)
 
     def add_pool(self, pool: Pool) -> None:
         """Cache a pool. It is never replaced."""
@@ -148,7 +155,10 @@ class Store:
         try:
             return Pool.from_json(json.loads(row[0]))
         except (ValueError, TypeError, KeyError) as error:
-            raise DhdError(f"{self.path}: {error}") from None
+            raise DhdError(
+                f"{self.path}: {error!r}. Run again with --salvage to go on without the pool; it is made anew from its "
+                "stored messages."
+            ) from None
 
     def add_calls(self, rows: Sequence[CallRow]) -> None:
         """Commit finished calls: all of them, durably, or none."""
@@ -167,24 +177,59 @@ class Store:
         """Return the stored attempts at a ticket, first to last."""
         with _explained(self.path):
             rows = self._db.execute(f"{_SELECT} WHERE ticket=? ORDER BY attempt", (ticket,)).fetchall()
-        return [_call_row(row) for row in rows]
+            return [_call_row(row) for row in rows]
 
     def calls(self, problem_id: str) -> dict[str, list[CallRow]]:
         """Return all attempts of a problem, by ticket."""
         with _explained(self.path):
             rows = self._db.execute(f"{_SELECT} WHERE problem_id=? ORDER BY ticket, attempt", (problem_id,)).fetchall()
-        found: dict[str, list[CallRow]] = {}
-        for row in map(_call_row, rows):
-            found.setdefault(row.ticket, []).append(row)
-        return found
+            found: dict[str, list[CallRow]] = {}
+            for row in map(_call_row, rows):
+                found.setdefault(row.ticket, []).append(row)
+            return found
 
-    def insert_raw(self, table: str, row: tuple[Any, ...]) -> bool:
-        """Insert a row that was read from another store of this format; return whether it was taken."""
+    def take_row(self, table: str, row: tuple[Any, ...]) -> bool:
+        """Take over a row that was read from a damaged store; return whether it is whole.
+
+        Raises:
+            DhdError: the disk is full.
+        """
         try:
+            if table == "calls":
+                _call_row((*row[1:16], row[17]))
+            elif table == "problems":
+                Problem.from_json(json.loads(row[2]))
+            else:
+                Pool.from_json(json.loads(row[1]))
+        except (ValueError, TypeError, KeyError, IndexError, sqlite3.DatabaseError):
+            return False
+        with _explained(self.path), contextlib.suppress(sqlite3.IntegrityError):
             self._db.execute(f"INSERT INTO {table} VALUES ({','.join('?' * len(row))})", row)
-        except sqlite3.Error:
-            return False  # a row that breaks a constraint is damaged too
-        return True
+            return True
+        return False
+
+    def check_rows(self) -> None:
+        """Read every row once.
+
+        Raises:
+            DhdError: a row is not what was written.
+        """
+        with _explained(self.path):
+            for row in self._db.execute(_SELECT):
+                _call_row(row)
+            pools = [row[0] for row in self._db.execute("SELECT problem_id FROM pools")]
+        for problem in pools:
+            self.pool(problem)
+        for _ in self.problems():
+            pass
+
+    @contextlib.contextmanager
+    def one_commit(self) -> Iterator[None]:
+        """Commit everything in the block at once."""
+        with _explained(self.path):
+            self._db.execute("BEGIN")
+            yield
+            self._db.execute("COMMIT")
 
     def totals(self) -> list[dict[str, Any]]:
         """Return calls and tokens by role and status."""
@@ -199,22 +244,38 @@ class Store:
 
 _SELECT = (
     "SELECT ticket, attempt, key, role, problem_id, seed, status, text, reasoning, finish_reason, prompt_tokens, "
-    "cached_tokens, completion_tokens, model, error FROM calls"
+    "cached_tokens, completion_tokens, model, error, digest FROM calls"
 )
 
 
 def _call_row(row: tuple[Any, ...]) -> CallRow:
-    ticket, attempt, key, role, problem_id, seed, *reply = row
+    *values, digest = row
+    if digest != _digest(values):
+        raise sqlite3.DatabaseError(f"the stored call {values[0]!r} is not what was written")
+    ticket, attempt, key, role, problem_id, seed, *reply = values
     return CallRow(ticket, attempt, key, role, problem_id, seed, ChatReply(*reply))
 
 
 def _values(row: CallRow) -> tuple[Any, ...]:
     reply = row.reply
-    return (
+    values = (
         row.ticket, row.attempt, row.key, row.role, row.problem_id, row.seed, reply.status, storable(reply.text),
         reply.reasoning and storable(reply.reasoning), reply.finish_reason, reply.prompt_tokens, reply.cached_tokens,
-        reply.completion_tokens, reply.model, reply.error and storable(reply.error), time.time(),
+        reply.completion_tokens, reply.model, reply.error and storable(reply.error),
     )  # fmt: skip
+    return (*values, time.time(), _digest(values))
+
+
+def _digest(values: Sequence[Any]) -> str:
+    """Return a digest of a row, so that a damaged one is never taken for an answer."""
+    return hashlib.sha256(repr(tuple(values)).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _problem(path: Path, content: Any) -> Problem:
+    try:
+        return Problem.from_json(json.loads(content))
+    except (ValueError, TypeError, KeyError) as error:
+        raise _damaged(path, error) from None
 
 
 def _check_ours(db: sqlite3.Connection, path: Path) -> None:

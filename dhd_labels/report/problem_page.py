@@ -16,7 +16,7 @@ from dhd_labels.replay.collect import ProblemResult, collect_problem
 from dhd_labels.replay.directory import RunDirectory
 from dhd_labels.replay.plan import plan_replays
 from dhd_labels.report.table import Table
-from dhd_labels.text import one_line
+from dhd_labels.text import clean, one_line
 
 
 def find_result(directory: RunDirectory, problem_id: str) -> ProblemResult:
@@ -140,4 +140,5 @@ def _signed(value: float | None) -> str:
 
 
 def _say(console: Console, text: str) -> None:
-    console.print(text, markup=False, highlight=False)
+    """Print untrusted text: shown, never obeyed by the terminal."""
+    console.print(clean(text), markup=False, highlight=False)

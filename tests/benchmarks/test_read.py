@@ -10,6 +10,7 @@ import pytest
 from dhd_labels.benchmarks import read_problems
 from dhd_labels.config import BenchmarkConfig
 from dhd_labels.errors import DhdError, NothingMadeError
+from dhd_labels.grading.extract import boxed_answers
 from dhd_labels.grading.rules import grade
 from dhd_labels.protocol.prompts import load_prompt
 
@@ -45,6 +46,10 @@ def test_no_report_problem_is_a_tune_problem_or_a_worked_example_with_other_numb
     exact = {p.question for p in halves["tune"].problems} | examples
     report = halves["report"].problems
     assert examples and not exact & {p.question for p in report}
+    boxed = {answer for answer in boxed_answers(prompts) if not answer.isalpha()}
+    assert len(boxed) >= 5 and not boxed & {p.reference for p in report}, (
+        "an example shows an answer of the report half"
+    )
     # A unit question has only so many wordings; of those with other numbers at most these few may remain.
     assert sum(shape(p.question) in seen for p in report) <= 7
 
@@ -87,6 +92,10 @@ def test_own_problems_are_read_and_the_rest_counted(tmp_path: Path) -> None:
         ({**GOOD, "answer_type": "intger"}, "got 'intger'. Did you mean 'integer'?"),
         ({**GOOD, "reference": ["12", "twelve"]}, "'reference' of mine.jsonl:1 must be a string or a number"),
         ({**GOOD, "choices": "AB"}, "'choices' of mine.jsonl:1"),
+        ({**GOOD, "train_allowed": "false"}, "'train_allowed' of mine.jsonl:1 must be true or false, got 'false'"),
+        ({**GOOD, "license": None}, "'license' of mine.jsonl:1 must be a non-empty string, got None"),
+        ("[" * 100_000, "mine.jsonl:1 must be a JSON object"),
+        ('{"id": "a", "reference": ' + "9" * 5000 + "}", "mine.jsonl:1 must be a JSON object"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path: Path, row: object, words: str) -> None:

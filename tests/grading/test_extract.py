@@ -19,6 +19,10 @@ from dhd_labels.grading.extract import Extraction, boxed_answers, extract_answer
         ("17*23.</think>\n\\boxed{391}", "391"),
         ("**Answer:** 42", "42"),
         ("Final answer is: 9 km.", "9 km"),
+        ("Answer:\n42", "42"),
+        ("**Answer**: 42", "42"),
+        ("Answer: 3\nNo. Answer: 4", "4"),
+        ("\\boxed{a\\\\}", "a\\\\"),
         ("\\boxed{\\{1, 2\\}}", "\\{1, 2\\}"),
     ],
 )
@@ -26,7 +30,9 @@ def test_the_final_answer_is_found(text: str, answer: str) -> None:
     assert extract_answer(text) == Extraction(answer, "ok")
 
 
-@pytest.mark.parametrize("text", ["", "I think so.", "<think>Answer: 5", "\\boxed{}"])
+@pytest.mark.parametrize(
+    "text", ["", "I think so.", "I cannot answer this.", "Answer: ", "Answer: **", "<think>Answer: 5", "\\boxed{}"]
+)
 def test_no_box_and_no_cue_is_no_answer(text: str) -> None:
     if text.startswith("<think>"):
         text += "</think> done"

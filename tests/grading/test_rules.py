@@ -18,7 +18,17 @@ CHOICES = ("a car", "B", "two words", "9")
         ("integer", "7", "007", True),
         ("integer", "7", "$7$", True),
         ("integer", "7", "\\text{7}", True),
-        ("integer", "7", "7 apples", True),
+        ("integer", "7", "7 plus", True),
+        ("integer", "7", "7 apples", None),
+        ("integer", "7", "7 million", None),
+        ("integer", "7", "7 or more", None),
+        ("integer", "7", "7 is wrong", None),
+        ("integer", "7", "7x", None),
+        ("integer", "7", "not = 7", None),
+        ("number", "5 km", "5 km", True),
+        ("number", "5 km", "5", True),
+        ("number", "5 km", "5 m", None),
+        ("integer", "123456789012345678901234567891", "123456789012345678901234567890", False),
         ("integer", "7", "3 + 4 = 7", True),
         ("integer", "7", "8", False),
         ("integer", "7", "-7", False),
@@ -26,12 +36,12 @@ CHOICES = ("a car", "B", "two words", "9")
         ("integer", "7", "7.5", False),
         ("integer", "1200", "1,200", True),
         ("integer", "1200", "1{,}200", True),
-        ("number", "3.5", "3.50 km", True),
+        ("number", "3.5", "3.50", True),
         ("number", "3.5", "+3.5", True),
         ("number", "0.5", ".5", True),
         ("number", "0", "-0.0", True),
         ("number", "3.5", "3.5000000000000000001", False),
-        ("number", "25", "25%", True),
+        ("number", "25", "25%", None),
         ("integer", "7", "", None),
         ("integer", "7", "seven", None),
         ("integer", "7", "7 or 8", None),
@@ -66,7 +76,7 @@ def test_an_unreadable_reference_is_an_error_of_the_data() -> None:
 
 @given(st.integers(-(10**12), 10**12))
 def test_equal_numbers_have_one_canonical_form(value: int) -> None:
-    forms = [str(value), f"{value}.0", f"{value:,}", f"${value}$", f"{value} m"]
+    forms = [str(value), f"{value}.0", f"{value:,}", f"${value}$", f"{value}.00"]
     verdicts = {(v.correct, v.canonical) for v in (grade(problem(reference=str(value)), form) for form in forms)}
     assert verdicts == {(True, str(value))}
 

@@ -145,6 +145,75 @@ def test_a_truncated_store_is_found_and_salvaged(path: Path, keep: float) -> Non
     assert saved >= 300 * (keep - 0.25)
 
 
+@pytest.mark.slow
+def test_no_damage_makes_a_false_row(path: Path) -> None:
+    """Cut anywhere, half-overwritten rows become readable; only rows that are exactly what was written may be kept."""
+    filled(path, 120)
+    whole = path.read_bytes()
+    wanted = {f"ticket-{n}": [row(n, "x" * 500)] for n in range(120)}
+    for cut in range(5000, len(whole), len(whole) // 20 + 13):
+        path.write_bytes(whole[:cut])
+        try:
+            salvage(path)
+        except DhdError:
+            continue  # so little is left that it is no store
+        store = Store.create_or_open(path)
+        assert store.calls("t:1").items() <= wanted.items()
+        assert store.pool("t:1") in (None, pool()) and list(store.problems()) in ([], [problem()])
+        store.close()
+
+
+def test_a_changed_row_is_never_taken_for_an_answer(path: Path) -> None:
+    filled(path, 3)
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE calls SET text='8' WHERE ticket='ticket-1'")
+    db.close()
+    store = Store.create_or_open(path)
+    with pytest.raises(DhdError, match="'ticket-1' is not what was written"):
+        store.attempts("ticket-1")
+    assert store.attempts("ticket-2")
+    store.close()
+
+
+def test_salvage_leaves_healthy_and_foreign_files_alone(path: Path) -> None:
+    filled(path, 3)
+    before = path.read_bytes()
+    assert salvage(path) is None and path.read_bytes() == before
+    path.unlink()
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE bookmarks (url TEXT)")
+    db.close()
+    with pytest.raises(DhdError, match="another program made it"):
+        salvage(path)
+    assert [file.name for file in path.parent.iterdir()] == ["store.sqlite"]
+
+
+def test_salvage_that_fails_midway_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled(path, 300)
+    damaged = path.read_bytes()[:150_000]
+    path.write_bytes(damaged)
+
+    def full(self: Store, table: str, values: object) -> bool:
+        raise DhdError("The disk is full")
+
+    monkeypatch.setattr(Store, "take_row", full)
+    with pytest.raises(DhdError, match="cannot be salvaged now; it was left as it is"):
+        salvage(path)
+    monkeypatch.undo()
+    assert path.read_bytes() == damaged
+    left = {file.name for file in path.parent.iterdir()} - {"store.sqlite-wal", "store.sqlite-shm"}
+    assert left == {"store.sqlite"}
+    assert salvage(path)
+
+
+def test_problems_can_be_added_in_front_later(path: Path) -> None:
+    store = Store.create_or_open(path)
+    store.add_problem(0, problem(problem_id="t:b"))
+    store.add_problem(0, problem(problem_id="t:a"))
+    assert [p.problem_id for p in store.problems()] == ["t:a", "t:b"]
+    store.close()
+
+
 def test_a_torn_page_is_found_and_the_rest_salvaged(path: Path) -> None:
     filled(path, 300)
     data = bytearray(path.read_bytes())
