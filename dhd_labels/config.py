@@ -32,6 +32,11 @@ class LlamaCppConfig(_Frozen):
     context: int = Field(default=1024, ge=256, description="tokens a slot, prompt and answer together")
     threads: int | None = Field(default=None, ge=1, description="CPU threads; all cores when not set")
 
+    @property
+    def public_name(self) -> str:
+        """Name of the weights, as a plan shows it."""
+        return self.model
+
 
 class ScriptedConfig(_Frozen):
     """The scripted engine: answers of a small world whose success probabilities are known."""
@@ -46,6 +51,11 @@ class ScriptedConfig(_Frozen):
     fault_rate: float = Field(default=0.0, ge=0, le=1, description="share of calls that fail (fault injection)")
     call_log: str | None = Field(default=None, description="file that gets one line a call, for resume tests")
 
+    @property
+    def public_name(self) -> str:
+        """Name under which answers are stored."""
+        return f"scripted-{self.world}"
+
 
 class VllmConfig(_Frozen):
     """vLLM in this process, on a GPU or a CPU."""
@@ -56,10 +66,14 @@ class VllmConfig(_Frozen):
         default=None, min_length=1, description="commit of a Hub model; a folder's digest is taken when not set"
     )
     name: str | None = Field(
-        default=None, min_length=1, description="public name of the model; required for a folder, whose path stays private"
+        default=None,
+        min_length=1,
+        description="public name of the model; required for a folder, whose path stays private",
     )
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
-    quantization: str | None = Field(default=None, description="as vLLM names it, e.g. fp8; from the weights if not set")
+    quantization: str | None = Field(
+        default=None, description="as vLLM names it, e.g. fp8; from the weights if not set"
+    )
     max_model_len: int | None = Field(default=None, ge=64, description="tokens of prompt and answer together")
     tensor_parallel_size: int = Field(default=1, ge=1, description="GPUs that share the model")
     gpu_memory_utilization: float = Field(default=0.9, gt=0, le=1, description="share of a GPU's memory; GPU only")
@@ -75,7 +89,7 @@ class VllmConfig(_Frozen):
 
     @model_validator(mode="after")
     def _folder_needs_a_name(self) -> VllmConfig:
-        if self.name is None and not HUB_ID.fullmatch(self.model):
+        if self.name is None and (Path(self.model).is_dir() or not HUB_ID.fullmatch(self.model)):
             raise ValueError(
                 "The 'name' of a vllm engine must be set when its 'model' is a folder (the name is published, the path "
                 f"is not), got model {self.model!r} without a name"
@@ -248,8 +262,7 @@ def _apply(data: dict[str, Any], override: str) -> None:
 
 def _explain(item: Mapping[str, Any]) -> str:
     """Turn one pydantic error into a sentence with the key, the value and a suggestion."""
-    # Pydantic puts the tag of the engine union into the location; it is no key.
-    key = ".".join(str(part) for part in item["loc"] if part not in ENGINE_KINDS)
+    key = ".".join(map(str, _without_tag(item["loc"])))
     if item["type"] == "extra_forbidden":
         known = _known_keys(item["loc"])
         return f"The key {key!r} is unknown. {did_you_mean(str(item['loc'][-1]), known)}"
@@ -264,6 +277,12 @@ def _explain(item: Mapping[str, Any]) -> str:
     hint = f". Did you mean {close[0]!r}?" if close else ""
     message = item["msg"].removeprefix("Input should be ")
     return f"The {key!r} must be {message}, got {item['input']!r}{hint}"
+
+
+def _without_tag(location: Sequence[str | int]) -> list[str | int]:
+    """Return a location without the tag that pydantic adds for the engine union: engines, name, *kind*, key."""
+    tagged = len(location) > 2 and location[0] == "engines" and location[2] in ENGINE_KINDS
+    return [part for place, part in enumerate(location) if not (tagged and place == 2)]
 
 
 def _known_keys(location: Sequence[str | int]) -> Iterable[str]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dhd_labels.config import load_config, preset_names
+from dhd_labels.config import ENGINE_KINDS, load_config, preset_names
 from dhd_labels.errors import DhdError
 
 
@@ -52,6 +52,38 @@ def test_every_problem_is_listed_at_once() -> None:
 def test_overrides_are_typed_yaml() -> None:
     config = load_config("oracle", ["protocol.blocks=7", "engines.world.latency_s=0.5", "benchmark.size=3"])
     assert (config.protocol.blocks, config.engines["world"].latency_s, config.benchmark.size) == (7, 0.5, 3)  # type: ignore[union-attr]
+
+
+VLLM = ["engines.world={kind: vllm, model: org/tiny}"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["engines.world.gpu_memory=1"], "gpu_memory' is unknown. Did you mean 'gpu_memory_utilization'?"),
+        (["engines.world.dtype=bfloat15"], "'engines.world.dtype' must be"),
+        (["engines.world.dtype=bfloat15"], "got 'bfloat15'. Did you mean 'bfloat16'?"),
+        (["engines.world.batch=0"], "greater than or equal to 1, got 0"),
+        (["engines.world.model=/models/tiny"], "The 'name' of a vllm engine must be set when its 'model' is a folder"),
+        (
+            ["engines.vllm={kind: vllm, model: org/m, batsh: 3}"],
+            "'engines.vllm.batsh' is unknown. Did you mean 'batch'?",
+        ),
+    ],
+)
+def test_bad_vllm_config_says_what_to_do(overrides: list[str], words: str) -> None:
+    with pytest.raises(DhdError) as caught:
+        load_config("oracle", [*VLLM, *overrides])
+    assert words in str(caught.value)
+
+
+def test_every_kind_of_engine_has_a_public_name() -> None:
+    config = load_config("oracle", VLLM)
+    assert config.engines["world"].public_name == "org/tiny"
+    named = load_config("oracle", [*VLLM, "engines.world.model=/models/tiny", "engines.world.name=tiny"])
+    assert named.engines["world"].public_name == "tiny"
+    assert ENGINE_KINDS.keys() == {"llamacpp", "vllm", "scripted"}
+    assert all("public_name" in dir(kind) for kind in ENGINE_KINDS.values())
 
 
 @pytest.mark.parametrize("text", ["- a list", "just text", "a: [", ""])

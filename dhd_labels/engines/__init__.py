@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dhd_labels.config import EngineConfig, LlamaCppConfig
+from dhd_labels.config import EngineConfig, LlamaCppConfig, VllmConfig
 from dhd_labels.engines.base import ChatEngine
 
 
@@ -16,6 +16,10 @@ def open_engine(config: EngineConfig) -> ChatEngine:
         from dhd_labels.engines.llamacpp import LlamaCppEngine
 
         return LlamaCppEngine(config)
+    if isinstance(config, VllmConfig):
+        from dhd_labels.engines.vllm import VllmEngine
+
+        return VllmEngine(config)
     from dhd_labels.engines.scripted import ScriptedEngine
 
     return ScriptedEngine(config)

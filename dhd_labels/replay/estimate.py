@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dhd_labels.config import ROLE_NAMES, LlamaCppConfig, RunConfig
+from dhd_labels.config import ROLE_NAMES, RunConfig
 from dhd_labels.protocol.roles import hypothesizer_calls, recruiter_call, replay_call
 from dhd_labels.records import POOL_SIZE, Message, Pool, Problem, Role
 from dhd_labels.replay.plan import count_calls, plan_replays
@@ -75,8 +75,7 @@ def plan_run(config: RunConfig, problems: Sequence[Problem], excluded: dict[str,
     plans = []
     for name in ROLE_NAMES:
         binding = config.role(name)
-        engine = config.engines[binding.engine]
-        model = engine.model if isinstance(engine, LlamaCppConfig) else f"scripted-{engine.world}"
+        model = config.engines[binding.engine].public_name
         tokens = characters[name] // CHARACTERS_A_TOKEN
         plans.append(RolePlan(name, model, "this process", per_role[name], tokens, per_role[name] * binding.max_tokens))
     return RunPlan(config.name, len(problems), excluded, tuple(plans), arms)
