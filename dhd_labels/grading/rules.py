@@ -1,8 +1,8 @@
 """One grading rule an answer type, exact arithmetic only.
 
 Rules of this version: `integer` and `number` (decimals compared exactly; a unit after the number must be that of the
-reference or a word of the question) and `choice` (an option letter, alone or followed by its option text). A text that a
-rule cannot read is `undetermined`, and so is any word after a number that may change its value ("5 million", "2x").
+reference or a word of the question) and `choice` (an option letter, alone or followed by its option text). A text that
+a rule cannot read is `undetermined`, and so is a number before any word that may change it ("5 million", "2x").
 """
 
 from __future__ import annotations
