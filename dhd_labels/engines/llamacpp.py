@@ -165,8 +165,6 @@ def find_weights(model: str) -> Path:
 
 
 def _import_library() -> Any:
-    # OpenMP threads that spin while they wait make the model up to ten times slower when anything else runs here.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         import xllamacpp
     except ImportError as error:
