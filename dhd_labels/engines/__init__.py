@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dhd_labels.config import EngineConfig, LlamaCppConfig, VllmConfig
+from dhd_labels.config import EngineConfig, LlamaCppConfig, OpenAIConfig, VllmConfig
 from dhd_labels.engines.base import ChatEngine
 
 
@@ -20,6 +20,10 @@ def open_engine(config: EngineConfig) -> ChatEngine:
         from dhd_labels.engines.vllm import VllmEngine
 
         return VllmEngine(config)
+    if isinstance(config, OpenAIConfig):
+        from dhd_labels.engines.openai import OpenAIEngine
+
+        return OpenAIEngine(config)
     from dhd_labels.engines.scripted import ScriptedEngine
 
     return ScriptedEngine(config)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Protocol, TypeVar
 
 Token = TypeVar("Token")
 ReplyStatus = Literal["ok", "truncated", "empty", "prompt_too_long", "server_error"]
@@ -16,6 +16,24 @@ class Turn:
 
     role: Literal["system", "user", "assistant"]
     content: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestOptions:
+    """What a role adds to its requests beyond sampling."""
+
+    reasoning_effort: str | None = None
+    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def template_variables(self) -> dict[str, Any]:
+        """Variables for a chat template that is rendered here: the effort is one of them."""
+        effort = {"reasoning_effort": self.reasoning_effort} if self.reasoning_effort else {}
+        return {**effort, **self.chat_template_kwargs}
+
+
+NO_OPTIONS = RequestOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +50,15 @@ class ChatRequest:
     seed: int
     grammar: str | None
     affinity: str
+    options: RequestOptions = NO_OPTIONS
+
+    def for_key(self) -> dict[str, Any]:
+        """Return everything that decides the answer, as plain data. Options that are not set leave no trace."""
+        found = asdict(self)
+        del found["affinity"]
+        if self.options == NO_OPTIONS:
+            del found["options"]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +78,31 @@ class ChatReply:
 
 @dataclass(frozen=True, slots=True)
 class EngineIdentity:
-    """Which software and which weights answer. Part of every call's key."""
+    """Which software and which weights answer. Part of every call's key.
+
+    `model` is the id that goes out; `served_as` the one that must come back when that is another. `settings` are those of
+    the engine that change answers, as canonical JSON.
+    """
 
     kind: str
     version: str
     model: str
     revision: str
+    served_as: str = ""
+    settings: str = ""
+
+    @property
+    def comes_back(self) -> str:
+        """The model id that every reply must carry."""
+        return self.served_as or self.model
+
+    def for_key(self) -> dict[str, str]:
+        """Return the parts that decide the answer, as plain data. Parts that are not set leave no trace."""
+        found = asdict(self)
+        del found["served_as"]
+        if not self.settings:
+            del found["settings"]
+        return found
 
 
 class ChatEngine(Protocol):

@@ -110,6 +110,7 @@ class LlamaCppEngine:
             "seed": request.seed,
             "cache_prompt": True,
             **({"grammar": request.grammar} if request.grammar else {}),
+            **({"chat_template_kwargs": variables} if (variables := request.options.template_variables) else {}),
         }
         try:
             answer = cast(dict[str, Any], server.handle_chat_completions(body))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -59,6 +60,7 @@ class VllmEngine:
             version=f"vllm {self._vllm.__version__} {_device()}",
             model=config.public_name,
             revision=_revision(config, getattr(model.hf_config, "_commit_hash", None)),
+            settings=_settings(config),
         )
 
     @property
@@ -120,7 +122,9 @@ class VllmEngine:
         """Return the token ids of the chat, so that its exact length is known before it is sent."""
         turns = [{"role": turn.role, "content": turn.content} for turn in request.turns]
         # Older transformers return the ids unless asked for a dict, newer ones a dict unless asked for the ids.
-        ids = self._tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=True, return_dict=False)
+        ids = self._tokenizer.apply_chat_template(
+            turns, add_generation_prompt=True, tokenize=True, return_dict=False, **request.options.template_variables
+        )
         return list(ids)
 
     def _engine_input(self, prompt: list[int]) -> Any:
@@ -276,6 +280,13 @@ def _import_library() -> Any:
     except ImportError as error:
         raise DhdError(f"The engine 'vllm' needs the package vllm ({_reason(error)}). {INSTALL}") from None
     return vllm
+
+
+def _settings(config: VllmConfig) -> str:
+    """Return the settings that change answers and that the revision does not tell; empty when all are the default."""
+    chosen = {"dtype": config.dtype if config.dtype != "auto" else None, "quantization": config.quantization}
+    found = {name: value for name, value in chosen.items() if value is not None}
+    return json.dumps(found, sort_keys=True) if found else ""
 
 
 def _device() -> str:

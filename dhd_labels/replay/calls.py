@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from dhd_labels.config import RoleConfig
-from dhd_labels.engines.base import ChatEngine, ChatReply, ChatRequest, EngineIdentity, Turn
+from dhd_labels.engines.base import ChatEngine, ChatReply, ChatRequest, EngineIdentity, RequestOptions, Turn
 from dhd_labels.errors import DhdError
 from dhd_labels.records import content_id
 from dhd_labels.replay.store import CallRow, Store
@@ -35,13 +35,15 @@ class Call:
             self.seed(attempt),
             self.grammar,
             affinity=self.problem_id,
+            options=RequestOptions(
+                self.decoding.reasoning_effort, self.decoding.chat_template_kwargs, self.decoding.extra_body
+            ),
         )
 
     def key(self, engine: EngineIdentity, attempt: int) -> str:
         """Return the SHA-256 of the fully resolved request, the engine that answers it and the draw it is for."""
-        request = asdict(self.request(attempt))
-        del request["affinity"]
-        return content_id({"engine": asdict(engine), "request": request, "ticket": self.ticket, "attempt": attempt})
+        request = self.request(attempt).for_key()
+        return content_id({"engine": engine.for_key(), "request": request, "ticket": self.ticket, "attempt": attempt})
 
 
 @dataclass(slots=True)

@@ -1,0 +1,57 @@
+"""One frozen configuration a run, read from a YAML file or a preset and checked key by key."""
+
+from dhd_labels.config.engines import (
+    ENGINE_KINDS,
+    HUB_ID,
+    EngineConfig,
+    LlamaCppConfig,
+    OpenAIConfig,
+    RoleConfig,
+    ScriptedConfig,
+    VllmConfig,
+)
+from dhd_labels.config.load import load_config, preset_names, validate_config
+from dhd_labels.config.run import (
+    ACTOR_ROLES,
+    ROLE_NAMES,
+    STABLE_CELLS,
+    BenchmarkConfig,
+    CheckConfig,
+    MaskingConfig,
+    Noise,
+    OutcomesConfig,
+    PlanConfig,
+    PriceConfig,
+    ProtocolConfig,
+    RunConfig,
+    SensitivityConfig,
+    TargetConfig,
+)
+
+__all__ = [
+    "ACTOR_ROLES",
+    "ENGINE_KINDS",
+    "HUB_ID",
+    "ROLE_NAMES",
+    "STABLE_CELLS",
+    "BenchmarkConfig",
+    "CheckConfig",
+    "EngineConfig",
+    "LlamaCppConfig",
+    "MaskingConfig",
+    "Noise",
+    "OpenAIConfig",
+    "OutcomesConfig",
+    "PlanConfig",
+    "PriceConfig",
+    "ProtocolConfig",
+    "RoleConfig",
+    "RunConfig",
+    "ScriptedConfig",
+    "SensitivityConfig",
+    "TargetConfig",
+    "VllmConfig",
+    "load_config",
+    "preset_names",
+    "validate_config",
+]

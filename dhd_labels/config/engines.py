@@ -1,0 +1,160 @@
+"""The settings of every kind of engine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, Field, model_validator
+
+from dhd_labels.config.base import Frozen
+
+HUB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
+"""An id of the Hugging Face Hub, `org/name`."""
+
+
+class LlamaCppConfig(Frozen):
+    """The embedded engine: llama.cpp in this process."""
+
+    kind: Literal["llamacpp"]
+    model: str = Field(description="name of packaged weights, or a path to a GGUF file")
+    slots: int = Field(default=2, ge=1, le=64, description="requests decoded side by side")
+    context: int = Field(default=1024, ge=256, description="tokens a slot, prompt and answer together")
+    threads: int | None = Field(default=None, ge=1, description="CPU threads; all cores when not set")
+
+    @property
+    def public_name(self) -> str:
+        """Name of the weights, as a plan shows it."""
+        return self.model
+
+
+class ScriptedConfig(Frozen):
+    """The scripted engine: answers of a small world whose success probabilities are known."""
+
+    kind: Literal["scripted"]
+    world: Literal["stochastic", "exact"] = Field(
+        default="stochastic", description="`exact`: every success probability is 0 or 1, so every label is known"
+    )
+    world_seed: int = 0
+    solver_seed: int = Field(default=0, description="another solver of the same cards, with other strengths")
+    slots: int = Field(default=4, ge=1, description="calls in flight")
+    latency_s: float = Field(default=0.0, ge=0, description="seconds each call takes")
+    fault_rate: float = Field(default=0.0, ge=0, le=1, description="share of calls that fail (fault injection)")
+    batch_noise: float = Field(
+        default=0.0, ge=0, le=1, description="share of calls whose answer also depends on batch and cache state"
+    )
+    call_log: str | None = Field(default=None, description="file that gets one line a call, for resume tests")
+
+    @property
+    def public_name(self) -> str:
+        """Name under which answers are stored."""
+        return f"scripted-{self.world}{f'-{self.solver_seed}' if self.solver_seed else ''}"
+
+
+class VllmConfig(Frozen):
+    """vLLM in this process, on a GPU or a CPU."""
+
+    kind: Literal["vllm"]
+    model: str = Field(min_length=1, description="folder of weights, or an id of the Hugging Face Hub")
+    revision: str | None = Field(
+        default=None, min_length=1, description="commit of a Hub model; a folder's digest is taken when not set"
+    )
+    name: str | None = Field(
+        default=None,
+        min_length=1,
+        description="public name of the model; required for a folder, whose path stays private",
+    )
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
+    quantization: str | None = Field(
+        default=None, description="as vLLM names it, e.g. fp8; from the weights if not set"
+    )
+    max_model_len: int | None = Field(default=None, ge=64, description="tokens of prompt and answer together")
+    tensor_parallel_size: int = Field(default=1, ge=1, description="GPUs that share the model")
+    gpu_memory_utilization: float = Field(default=0.9, gt=0, le=1, description="share of a GPU's memory; GPU only")
+    enforce_eager: bool = Field(default=False, description="no compilation: starts faster, runs slower")
+    batch: int = Field(default=64, ge=1, le=4096, description="requests handed over together and decoded side by side")
+    block_size: int | None = Field(
+        default=None, ge=1, description="tokens of a prefix cache block; a shorter shared prefix is never cached"
+    )
+    seed: int = Field(default=0, ge=0, description="seed of the engine; every request has its own")
+    reasoning_end: str | None = Field(
+        default=None, min_length=1, description="text that closes the reasoning, e.g. </think>; the answer follows it"
+    )
+
+    @model_validator(mode="after")
+    def _folder_needs_a_name(self) -> VllmConfig:
+        if self.name is None and (Path(self.model).is_dir() or not HUB_ID.fullmatch(self.model)):
+            raise ValueError(
+                "The 'name' of a vllm engine must be set when its 'model' is a folder (the name is published, the path "
+                f"is not), got model {self.model!r} without a name"
+            )
+        return self
+
+    @property
+    def public_name(self) -> str:
+        """Name under which answers are stored and published."""
+        return self.name or self.model
+
+
+class OpenAIConfig(Frozen):
+    """Any server that speaks the OpenAI chat API: vLLM, SGLang, llama.cpp, or a hosted one."""
+
+    kind: Literal["openai"]
+    model: str = Field(min_length=1, description="model id as the server knows it")
+    revision: str = Field(default="unstated", min_length=1, description="commit of the weights, if you know it")
+    served_as: str | None = Field(
+        default=None, min_length=1, description="model id that the server puts into its answers; `model` when not set"
+    )
+    base_url: str | None = Field(default=None, description="e.g. http://localhost:8000/v1")
+    base_url_env: str | None = Field(default=None, description="environment variable with the base URL")
+    api_key_env: str = Field(default="OPENAI_API_KEY", description="environment variable with the key, if one is needed")
+    concurrency: int = Field(default=32, ge=1, le=4096, description="most calls in flight")
+    timeout_s: float = Field(default=600.0, gt=0, description="seconds until a call without an answer has failed")
+    max_tries: int = Field(default=5, ge=1, le=50, description="HTTP tries of one call, waits in between")
+    max_wait_s: float = Field(default=120.0, gt=0, description="longest single wait, also when the server asks for more")
+    max_model_len: int | None = Field(default=None, ge=64, description="tokens of prompt and answer together")
+    tokenizer: str | None = Field(
+        default=None, description="tokenizer.json or Hub id, to find prompts that are too long before they are sent"
+    )
+
+    @model_validator(mode="after")
+    def _one_address(self) -> OpenAIConfig:
+        if (self.base_url is None) == (self.base_url_env is None):
+            raise ValueError(
+                f"The engine of model {self.model!r} must have 'base_url' or 'base_url_env', exactly one, got "
+                f"{self.base_url!r} and {self.base_url_env!r}"
+            )
+        if self.base_url and "@" in self.base_url.partition("//")[2].partition("/")[0]:
+            raise ValueError(
+                "The 'base_url' must not hold a user name or password, since it is stored with the run: put the key "
+                "into the environment variable that 'api_key_env' names"
+            )
+        return self
+
+    @property
+    def public_name(self) -> str:
+        """Name under which answers are stored and published."""
+        return self.model
+
+
+EngineConfig = Annotated[LlamaCppConfig | VllmConfig | OpenAIConfig | ScriptedConfig, Field(discriminator="kind")]
+ENGINE_KINDS: Mapping[str, type[BaseModel]] = {
+    get_args(member.model_fields["kind"].annotation)[0]: member for member in get_args(get_args(EngineConfig)[0])
+}
+"""Every kind of engine and its config."""
+
+
+class RoleConfig(Frozen):
+    """The model and the decoding of one role."""
+
+    engine: str = Field(description="a name under `engines`")
+    prompt: str = Field(description="prompt template, e.g. small/integrator")
+    grammar: str | None = Field(default=None, description="GBNF grammar that the answer must follow")
+    temperature: float = Field(ge=0, le=2)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    max_tokens: int = Field(ge=1)
+    reasoning_effort: str | None = Field(default=None, min_length=1, description="e.g. low, medium, high")
+    chat_template_kwargs: dict[str, Any] = Field(default={}, description="variables of the model's chat template")
+    extra_body: dict[str, Any] = Field(default={}, description="further fields of the HTTP request; openai engines only")
