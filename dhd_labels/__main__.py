@@ -65,11 +65,8 @@ def plan(config: Config, set_: Set = None, json: Json = False) -> None:
     """Count the calls of a run and estimate its tokens. Needs no model and no network."""
     from dhd_labels.config import load_config
     from dhd_labels.replay.estimate import plan_run
-    from dhd_labels.replay.run import load_problems
 
-    resolved = load_config(config, set_ or ())
-    found, excluded = load_problems(resolved)
-    planned = plan_run(resolved, found, dict(excluded))
+    planned = plan_run(load_config(config, set_ or ()))
     if json:
         _print_json(planned.as_json())
         return

@@ -20,12 +20,22 @@ from typing import Literal
 import numpy as np
 
 from dhd_labels.grading.extract import boxed_answers
-from dhd_labels.grading.rules import grade
+from dhd_labels.grading.grader import Grader
 from dhd_labels.records import Arm, Message, MessageLabel, Outcome, Pool, Problem, Stability
 from dhd_labels.replay.plan import FULL_DRAWS
 
 NoAnswer = Literal["missing", "incorrect"]
 COVERAGE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """The verdict on a message's own answer. `correct` is None unless `status` is "graded"."""
+
+    status: str
+    correct: bool | None
+    answer: str | None = None
+    graded_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +54,28 @@ def success(outcome: Outcome, no_answer: NoAnswer) -> float | None:
     return None if outcome.correct is None else float(outcome.correct)
 
 
-def label_pool(problem: Problem, pool: Pool, outcomes: Iterable[Outcome], no_answer: NoAnswer) -> list[MessageLabel]:
-    """Return one label a message of the pool, in slot order."""
+def label_pool(
+    pool: Pool, proposals: Sequence[Proposal], outcomes: Iterable[Outcome], no_answer: NoAnswer
+) -> list[MessageLabel]:
+    """Return one label a message of the pool, in slot order.
+
+    Args:
+        pool: the messages.
+        proposals: the verdict on each message's own answer, in slot order.
+        outcomes: the unmasked replays of this pool with one integrator and one message order.
+        no_answer: whether an answer that is missing is a failure of the integrator.
+    """
     draws = {
         (o.replay.arm.name, o.replay.block, o.replay.draw): success(o, no_answer) for o in outcomes
     }  # joined by (arm, block, draw), never by list position
-    return [_label(problem, pool, message, draws) for message in pool.messages]
+    return [_label(pool, slot, proposal, draws) for slot, proposal in enumerate(proposals)]
 
 
 Draws = Mapping[tuple[str, int | None, int], float | None]
 
 
-def _label(problem: Problem, pool: Pool, message: Message, draws: Draws) -> MessageLabel:
-    slot = message.slot
-    status, correct = grade_proposal(problem, message)
+def _label(pool: Pool, slot: int, verdict: Proposal, draws: Draws) -> MessageLabel:
+    status, correct = verdict.status, verdict.correct
     single, why_no_single = _single_effect(draws, slot)
     pairs = _single_draw_pairs(draws, slot)
     effect = float(np.mean(pairs)) if pairs else None
@@ -85,14 +103,19 @@ def _label(problem: Problem, pool: Pool, message: Message, draws: Draws) -> Mess
     )
 
 
-def grade_proposal(problem: Problem, message: Message) -> tuple[str, bool | None]:
-    """Return the status of a message's own answer and its verdict. Unknown is a third state, never wrong."""
+def proposed_answer(message: Message) -> str | None:
+    """Return a message's own answer, unboxed, or None when it proposes none."""
     boxes = boxed_answers(message.proposed_answer)
-    answer = boxes[-1] if boxes else message.proposed_answer.strip()
-    if not answer:
-        return "no_answer", None
-    verdict = grade(problem, answer)
-    return verdict.status, verdict.correct
+    return (boxes[-1] if boxes else message.proposed_answer.strip()) or None
+
+
+def grade_proposal(problem: Problem, message: Message, grader: Grader) -> Proposal:
+    """Return the verdict on a message's own answer. Unknown is a third state, never wrong."""
+    answer = proposed_answer(message)
+    if answer is None:
+        return Proposal("no_answer", None)
+    verdict = grader(problem, answer)
+    return Proposal(verdict.status, verdict.correct, verdict.answer, verdict.graded_by)
 
 
 def direction(effect: float) -> str:

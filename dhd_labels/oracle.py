@@ -20,6 +20,14 @@ N_PROBLEMS = 50
 BENCHMARK = "oracle"
 _NUMBER = re.compile(r"card number (\d+)\b")
 _CLUE = re.compile(r"\[clue (\d+)-(\d)\]")
+_HEADER = re.compile(r"^Message \d+, from ", re.MULTILINE)
+_READER = re.compile(r"Reader (\d)")
+_ANSWER = re.compile(r"^Proposed answer: -?\d+$", re.MULTILINE)
+_JUDGED = re.compile(r"^(Reference|Submitted) answer: (.*)$", re.MULTILINE)
+_ANSWER_SHARE = 0.4
+"""Share of a clue's pull that its answer carries; its reasoning carries the rest."""
+_LAST = 1.25
+"""Weight of the clue that is shown last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +40,21 @@ class Clue:
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """What a prompt shows of one clue."""
+
+    slot: int
+    answer: bool
+    reasoning: bool
+
+
+@dataclass(frozen=True, slots=True)
 class World:
-    """Known truth for every (problem, visible clues)."""
+    """Known truth for every (problem, visible clues, order). `solver` is another integrator of the same clues."""
 
     kind: Literal["stochastic", "exact"]
     seed: int = 0
+    solver: int = 0
 
     @functools.cache  # noqa: B019 - a few small worlds live in a process
     def reference(self, number: int) -> str:
@@ -57,22 +75,44 @@ class World:
             clues.append(Clue(answer, correct, pull))
         return tuple(clues)
 
+    def success_probability(self, number: int, shown: tuple[int, ...]) -> float:
+        """Return the probability that the integrator is right when it is shown these clues, whole, in this order."""
+        clues = self.clues(number)
+        return self.success_seeing(number, tuple(Seen(slot, bool(clues[slot].answer), True) for slot in shown))
+
     @functools.cache  # noqa: B019
-    def success_probability(self, number: int, kept: tuple[int, ...]) -> float:
-        """Return the probability that the integrator is right when it sees the clues in `kept`."""
-        rng = self._generator(number, "success")
+    def success_seeing(self, number: int, seen: tuple[Seen, ...]) -> float:
+        """Return that probability when parts of the clues are masked."""
+        rng = self._generator(number, f"success{self.solver or ''}")
         base = float(rng.uniform(0.15, 0.85))
         if self.kind == "stochastic":
-            clues = self.clues(number)
-            return min(0.98, max(0.02, base + sum(clues[slot].pull for slot in kept)))
-        # One clue may unlock the card, another may mislead whoever sees it; ranges past the pool mean "no such clue".
+            pulls = [self._pull(number, part) for part in seen]
+            if pulls:
+                pulls[-1] *= _LAST
+            return min(0.98, max(0.02, base + sum(pulls)))
+        # One clue's reasoning may unlock the card, another's answer may mislead, and whichever is shown later decides.
+        # Numbers past the pool mean "no such clue".
         unlocks, misleads = int(rng.integers(0, POOL_SIZE + 2)), int(rng.integers(0, 2 * POOL_SIZE))
-        return float((base > 0.5 or unlocks in kept) and misleads not in kept)
+        right = base > 0.5
+        for part in seen:
+            if part.slot == unlocks and part.reasoning:
+                right = True
+            answers = bool(self.clues(number)[part.slot].answer)
+            if part.slot == misleads and (part.answer if answers else part.reasoning):
+                right = False
+        return float(right)
 
-    def trajectory_value(self, number: int, slot: int) -> float:
+    def _pull(self, number: int, part: Seen) -> float:
+        clue = self.clues(number)[part.slot]
+        strength = 1.0 if not self.solver else float(self._generator(number, f"solver{self.solver}").uniform(0.2, 1.2))
+        share = _ANSWER_SHARE if clue.answer else 0.0
+        return clue.pull * strength * (share * part.answer + (1 - share) * part.reasoning)
+
+    def trajectory_value(self, number: int, slot: int, *, reverse: bool = False) -> float:
         """Return the true trajectory value: success of the full pool minus success without the message."""
-        full = self.success_probability(number, Arm.full().kept)
-        return full - self.success_probability(number, Arm.without(slot).kept)
+        step = -1 if reverse else 1
+        full = self.success_probability(number, Arm.full().kept[::step])
+        return full - self.success_probability(number, Arm.without(slot).kept[::step])
 
     def problems(self) -> tuple[Problem, ...]:
         """Return the problems of the world."""
@@ -117,3 +157,23 @@ def clue_mark(number: int, slot: int) -> str:
 def visible_clues(text: str) -> tuple[int, ...]:
     """Return the slots of the clues that a prompt shows, ascending."""
     return tuple(sorted({int(slot) for _, slot in _CLUE.findall(text)}))
+
+
+def seen_clues(text: str) -> tuple[Seen, ...]:
+    """Return what a prompt of the standard integrator shows of each clue, in the order in which it shows them.
+
+    A message without any content left (neutral replacement) is not seen.
+    """
+    seen = []
+    for block in _HEADER.split(text)[1:]:
+        marks, reader = _CLUE.search(block), _READER.search(block)
+        if marks or reader:
+            slot = int(marks.group(2) if marks else reader.group(1))  # type: ignore[union-attr]
+            seen.append(Seen(slot, bool(_ANSWER.search(block)), bool(marks)))
+    return tuple(seen)
+
+
+def judge(text: str) -> str:
+    """Return what the evaluator of this world says to a prompt with two answers: the truth, briefly."""
+    answers = dict(_JUDGED.findall(text))
+    return f"I compared both numbers.\nCorrectness: {int(answers['Reference'] == answers['Submitted'])}"

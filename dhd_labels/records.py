@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 POOL_SIZE = 5
 """Messages in a pool (paper: H5)."""
@@ -20,6 +20,10 @@ AnswerType = Literal["integer", "number", "choice"]
 MessageStatus = Literal["ok", "not_renderable", "parse_failed", "truncated", "empty", "server_error"]
 OutcomeStatus = Literal["graded", "no_answer", "truncated", "operational", "undetermined"]
 Stability = Literal["stable_helpful", "stable_harmful", "indeterminate"]
+Order = Literal["original", "reversed"]
+Condition = Literal["full", "repeat", "removal", "neutral", "answer_masked", "reasoning_masked"]
+CONDITIONS: tuple[Condition, ...] = get_args(Condition)
+"""The six conditions of component masking, on one message of a full pool. `repeat` is `full` again, byte for byte."""
 CONTENT_FIELDS = ("reasoning_direction", "key_idea", "critical_assumption", "what_to_check")
 
 
@@ -175,24 +179,59 @@ class Arm:
         """The first k messages but one."""
         return cls(f"without-{slot}-of-{k}", tuple(s for s in range(k) if s != slot), k, slot)
 
+    @classmethod
+    def subset(cls, slots: Sequence[int]) -> Arm:
+        """Any set of slots, such as a selector's own choice."""
+        kept = tuple(sorted(slots))
+        return cls(f"subset-{'.'.join(map(str, kept))}" if kept else "subset-none", kept, POOL_SIZE)
+
+    @property
+    def kind(self) -> str:
+        """The arm's name in tables of the data set; every subset is a `subset`."""
+        return "subset" if self.name.startswith("subset-") else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """Which message of a replay is masked, and how."""
+
+    target: int
+    condition: Condition
+
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """One planned integrator call. `block` and `position` are None outside matched blocks."""
+    """One planned answer of an integrator.
+
+    `block` and `position` are None outside matched blocks; in component masking `block` is the repeat. `call` names the
+    answer inside its (order, block, draw): the arm, or the set of slots where arms that show the same messages share one
+    call. `role` is the role that answers, `integrator` its model.
+    """
 
     problem_id: str
     pool_id: str
     arm: Arm
     integrator: str
-    order: str
+    order: Order
     block: int | None
     draw: int
     position: int | None
+    call: str
+    role: str = "integrator"
+    mask: Mask | None = None
+
+    @property
+    def shown(self) -> tuple[int, ...]:
+        """The slots of the messages in the order in which they are shown."""
+        return self.arm.kept if self.order == "original" else self.arm.kept[::-1]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The graded end of a replay. `correct` is None exactly when `status` is not "graded"."""
+    """The graded end of a replay. `correct` is None exactly when `status` is not "graded".
+
+    `call_key` is the key of the call that was answered: replays with equal keys share one answer.
+    """
 
     replay: Replay
     status: OutcomeStatus
@@ -205,6 +244,8 @@ class Outcome:
     completion_tokens: int | None
     seed: int
     model: str
+    graded_by: str | None = None
+    call_key: str = ""
 
     def __post_init__(self) -> None:
         if (self.correct is None) == (self.status == "graded"):

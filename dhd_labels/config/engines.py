@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -13,6 +15,9 @@ from dhd_labels.config.base import Frozen
 
 HUB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 """An id of the Hugging Face Hub, `org/name`."""
+
+
+IN_PROCESS = "this process"
 
 
 class LlamaCppConfig(Frozen):
@@ -23,6 +28,11 @@ class LlamaCppConfig(Frozen):
     slots: int = Field(default=2, ge=1, le=64, description="requests decoded side by side")
     context: int = Field(default=1024, ge=256, description="tokens a slot, prompt and answer together")
     threads: int | None = Field(default=None, ge=1, description="CPU threads; all cores when not set")
+
+    @property
+    def host(self) -> str:
+        """Where it runs."""
+        return IN_PROCESS
 
     @property
     def public_name(self) -> str:
@@ -46,6 +56,11 @@ class ScriptedConfig(Frozen):
         default=0.0, ge=0, le=1, description="share of calls whose answer also depends on batch and cache state"
     )
     call_log: str | None = Field(default=None, description="file that gets one line a call, for resume tests")
+
+    @property
+    def host(self) -> str:
+        """Where it runs."""
+        return IN_PROCESS
 
     @property
     def public_name(self) -> str:
@@ -93,6 +108,11 @@ class VllmConfig(Frozen):
         return self
 
     @property
+    def host(self) -> str:
+        """Where it runs."""
+        return IN_PROCESS
+
+    @property
     def public_name(self) -> str:
         """Name under which answers are stored and published."""
         return self.name or self.model
@@ -109,11 +129,15 @@ class OpenAIConfig(Frozen):
     )
     base_url: str | None = Field(default=None, description="e.g. http://localhost:8000/v1")
     base_url_env: str | None = Field(default=None, description="environment variable with the base URL")
-    api_key_env: str = Field(default="OPENAI_API_KEY", description="environment variable with the key, if one is needed")
+    api_key_env: str = Field(
+        default="OPENAI_API_KEY", description="environment variable with the key, if one is needed"
+    )
     concurrency: int = Field(default=32, ge=1, le=4096, description="most calls in flight")
     timeout_s: float = Field(default=600.0, gt=0, description="seconds until a call without an answer has failed")
     max_tries: int = Field(default=5, ge=1, le=50, description="HTTP tries of one call, waits in between")
-    max_wait_s: float = Field(default=120.0, gt=0, description="longest single wait, also when the server asks for more")
+    max_wait_s: float = Field(
+        default=120.0, gt=0, description="longest single wait, also when the server asks for more"
+    )
     max_model_len: int | None = Field(default=None, ge=64, description="tokens of prompt and answer together")
     tokenizer: str | None = Field(
         default=None, description="tokenizer.json or Hub id, to find prompts that are too long before they are sent"
@@ -132,6 +156,19 @@ class OpenAIConfig(Frozen):
                 "into the environment variable that 'api_key_env' names"
             )
         return self
+
+    @property
+    def url(self) -> str | None:
+        """The base URL, or None when its environment variable is not set."""
+        return self.base_url or os.environ.get(self.base_url_env or "")
+
+    @property
+    def host(self) -> str:
+        """Where it runs: host and port, without anything else that the URL may hold."""
+        if self.url is None:
+            return f"${self.base_url_env} (not set)"
+        parts = urlsplit(self.url)
+        return f"{parts.hostname or '?'}{f':{parts.port}' if parts.port else ''}"
 
     @property
     def public_name(self) -> str:
@@ -157,4 +194,6 @@ class RoleConfig(Frozen):
     max_tokens: int = Field(ge=1)
     reasoning_effort: str | None = Field(default=None, min_length=1, description="e.g. low, medium, high")
     chat_template_kwargs: dict[str, Any] = Field(default={}, description="variables of the model's chat template")
-    extra_body: dict[str, Any] = Field(default={}, description="further fields of the HTTP request; openai engines only")
+    extra_body: dict[str, Any] = Field(
+        default={}, description="further fields of the HTTP request; openai engines only"
+    )

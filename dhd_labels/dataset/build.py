@@ -6,15 +6,16 @@ import importlib.metadata
 from collections.abc import Sequence
 from pathlib import Path
 
-from dhd_labels.config import ROLE_NAMES, RunConfig
+from dhd_labels.config import RunConfig
 from dhd_labels.dataset import rows
 from dhd_labels.dataset.card import BenchmarkFacts, CardFacts, ProtocolFacts, RoleFacts, render
 from dhd_labels.dataset.write import count_rows, row_digest, write_dataset
 from dhd_labels.errors import NothingMadeError
 from dhd_labels.records import POOL_SIZE
 from dhd_labels.replay.collect import ProblemResult, collect
-from dhd_labels.replay.directory import RunDirectory
-from dhd_labels.replay.plan import FULL_DRAWS
+from dhd_labels.replay.directory import RunDirectory, check_models
+from dhd_labels.replay.plan import FULL_DRAWS, Target, describe
+from dhd_labels.replay.probe import ProbeResult, noise_sentence, read_probe
 from dhd_labels.report import tables
 
 _PACKAGES = ("dhd-labels", "datasets", "huggingface-hub", "pyarrow")
@@ -38,8 +39,8 @@ def build(directory: RunDirectory, out: Path) -> list[ProblemResult]:
         NothingMadeError: no problem of the run has a replayed pool yet.
         DhdError: the store is damaged, or the folder cannot be written.
     """
-    results = read_results(directory)
-    if not any(result.outcomes for result in results):
+    results, targets, probe = _read(directory)
+    if not any(result.outcomes or result.masked for result in results):
         reasons = "; ".join(f"{r.problem.problem_id}: {r.reason or 'no replay yet'}" for r in results[:5])
         raise NothingMadeError(
             f"The run {directory.path} has no replayed pool to build from ({reasons or 'no problem yet'}). "
@@ -47,21 +48,32 @@ def build(directory: RunDirectory, out: Path) -> list[ProblemResult]:
         )
     config, split_of = directory.config, rows.splits(results)
     contents = {
-        "messages": list(rows.message_rows(results, directory.integrator, config.outcomes.no_answer)),
+        "messages": list(rows.message_rows(results, config.outcomes.no_answer)),
         "replays": list(rows.replay_rows(results)),
         "problems": list(rows.problem_rows(results)),
+        "masking": list(rows.masking_rows(results, targets)),
     }
     digests = {config: row_digest(found) for config, found in contents.items()}
-    facts = card_facts(directory, results, count_rows(contents, split_of), digests)
+    facts = card_facts(directory, results, count_rows(contents, split_of), digests, probe)
     write_dataset(contents, out, split_of=split_of, card=render(facts))
     return results
 
 
 def read_results(directory: RunDirectory) -> list[ProblemResult]:
-    """Return the results of every problem of a run."""
+    """Return the results of every problem of a run.
+
+    Raises:
+        ModelMismatchError: another model answered than the config declares.
+    """
+    return _read(directory)[0]
+
+
+def _read(directory: RunDirectory) -> tuple[list[ProblemResult], list[Target], ProbeResult | None]:
     store = directory.open_store()
     try:
-        return list(collect(store, directory.config, directory.integrator))
+        check_models(directory, store)
+        results = list(collect(store, directory.config, directory.models))
+        return results, store.targets(), read_probe(store)
     finally:
         store.close()
 
@@ -71,6 +83,7 @@ def card_facts(
     results: Sequence[ProblemResult],
     counts: dict[str, dict[str, int]],
     digests: dict[str, str],
+    probe: ProbeResult | None = None,
 ) -> CardFacts:
     """Return what the card of a run states."""
     config = directory.config
@@ -78,12 +91,11 @@ def card_facts(
     small = any(b.benchmark == "quickstart" for b in benchmarks)
     return CardFacts(
         title=f"DHD labels: {config.name}",
-        roles=[_role(directory, name) for name in ROLE_NAMES],
+        roles=[_role(directory, name) for name in config.bound_roles],
         actor=config.actor,
         integrator=directory.integrator,
         protocol=_protocol(config),
-        noise="Each draw samples at a temperature above 0 with its own seed, derived from (problem, arm, block, draw): "
-        "repeats are independent draws of one model.",
+        noise=noise_sentence(config, probe),
         seed=config.seed,
         benchmarks=benchmarks,
         license=_overall_license(benchmarks),
@@ -102,6 +114,7 @@ def _role(directory: RunDirectory, name: str) -> RoleFacts:
         role=name,
         engine=f"{identity.kind} {identity.version}",
         model=identity.model,
+        answered_as=identity.comes_back,
         revision=identity.revision,
         temperature=role.temperature,
         top_p=role.top_p,
@@ -110,8 +123,7 @@ def _role(directory: RunDirectory, name: str) -> RoleFacts:
 
 
 def _protocol(config: RunConfig) -> ProtocolFacts:
-    protocol = config.protocol
-    return ProtocolFacts(POOL_SIZE, protocol.blocks, FULL_DRAWS, protocol.alone_draws, protocol.only_draws)
+    return ProtocolFacts(POOL_SIZE, config.protocol.blocks, FULL_DRAWS, describe(config))
 
 
 def _benchmarks(results: Sequence[ProblemResult]) -> list[BenchmarkFacts]:

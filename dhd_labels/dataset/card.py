@@ -40,6 +40,7 @@ class RoleFacts:
     role: str
     engine: str
     model: str
+    answered_as: str
     revision: str | None
     temperature: float
     top_p: float
@@ -48,13 +49,12 @@ class RoleFacts:
 
 @dataclass(frozen=True, slots=True)
 class ProtocolFacts:
-    """Sizes of the protocol: messages a pool, blocks a pool, draws of each arm."""
+    """Sizes of the protocol: messages a pool, blocks a pool, full draws a block; and what was replayed, in sentences."""
 
     pool_size: int
     blocks: int
     full_draws: int
-    alone_draws: int
-    only_draws: int
+    studies: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,8 +248,20 @@ def _table(table: Table) -> Markdown:
 
 
 def _roles(roles: Sequence[RoleFacts]) -> Table:
-    names = ("role", "engine", "model", "revision", "temperature", "top-p", "max tokens")
-    rows = ((r.role, r.engine, r.model, r.revision or "-", r.temperature, r.top_p, r.max_tokens) for r in roles)
+    names = (
+        "role",
+        "engine",
+        "model asked for",
+        "model that answered",
+        "revision",
+        "temperature",
+        "top-p",
+        "max tokens",
+    )
+    rows = (
+        (r.role, r.engine, r.model, r.answered_as, r.revision or "-", r.temperature, r.top_p, r.max_tokens)
+        for r in roles
+    )
     return Table("", names, tuple(tuple(map(str, row)) for row in rows))
 
 

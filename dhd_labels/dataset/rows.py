@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dhd_labels.dataset.splits import split_of
-from dhd_labels.labels import NoAnswer, label_pool
+from dhd_labels.labels import NoAnswer
+from dhd_labels.protocol.masking import mask_message, restates_answer
 from dhd_labels.protocol.parse import confidence_level, confidence_value
 from dhd_labels.records import MessageLabel, Outcome, Pool, Problem, as_json
 from dhd_labels.replay.collect import ProblemResult
+from dhd_labels.replay.plan import Target
 
-ORDER = "original"
 
-
-def message_rows(results: Iterable[ProblemResult], integrator: str, no_answer: NoAnswer) -> Iterator[dict[str, Any]]:
-    """Yield one row a message of every pool that was replayed."""
+def message_rows(results: Iterable[ProblemResult], no_answer: NoAnswer) -> Iterator[dict[str, Any]]:
+    """Yield one row a (message, integrator, order) of every pool that was replayed."""
     for result in results:
         if result.pool:
-            for label in label_pool(result.problem, result.pool, result.outcomes, no_answer):
-                yield _message_row(result.problem, result.pool, label, integrator)
+            for (integrator, order), outcomes in result.groups().items():
+                identity = _identity(result.problem, result.pool, integrator, order)
+                for label in result.labels(outcomes, no_answer):
+                    yield _message_row(result.problem, result.pool, label, identity)
 
 
 def replay_rows(results: Iterable[ProblemResult]) -> Iterator[dict[str, Any]]:
-    """Yield one row an outcome, in plan order."""
+    """Yield one row an outcome of whole messages, in plan order."""
     for result in results:
         if result.pool:
             for outcome in result.outcomes:
                 yield _replay_row(result.problem, result.pool, outcome)
+
+
+def masking_rows(results: Iterable[ProblemResult], targets: Sequence[Target]) -> Iterator[dict[str, Any]]:
+    """Yield one row an outcome of component masking, in plan order."""
+    cells = {(target.problem_id, target.slot): target.cell for target in targets}
+    for result in results:
+        if result.pool:
+            for outcome in result.masked:
+                cell = cells.get((result.problem.problem_id, outcome.replay.mask.target if outcome.replay.mask else -1))
+                yield _masking_row(result.problem, result.pool, outcome, cell)
 
 
 def problem_rows(results: Iterable[ProblemResult]) -> Iterator[dict[str, Any]]:
@@ -52,13 +64,13 @@ def splits(results: Iterable[ProblemResult]) -> dict[str, str]:
     return {result.problem.problem_id: split_of(result.problem.question) for result in results}
 
 
-def _message_row(problem: Problem, pool: Pool, label: MessageLabel, integrator: str) -> dict[str, Any]:
+def _message_row(problem: Problem, pool: Pool, label: MessageLabel, identity: Mapping[str, Any]) -> dict[str, Any]:
     message = as_json(pool.messages[label.slot])
     confidence = message.pop("confidence")
     del message["raw"]
     status = message.pop("status")
     return {
-        **_identity(problem, pool, integrator),
+        **identity,
         **message,
         "confidence_text": confidence,
         "confidence_level": confidence_level(confidence),
@@ -72,36 +84,63 @@ def _message_row(problem: Problem, pool: Pool, label: MessageLabel, integrator: 
 def _replay_row(problem: Problem, pool: Pool, outcome: Outcome) -> dict[str, Any]:
     replay = outcome.replay
     return {
-        **_identity(problem, pool, replay.integrator),
-        "arm": replay.arm.name,
+        **_identity(problem, pool, replay.integrator, replay.order),
+        "arm": replay.arm.kind,
         "kept": list(replay.arm.kept),
         "k": replay.arm.k,
         "removed": replay.arm.removed,
         "block": replay.block,
         "draw": replay.draw,
         "position": replay.position,
+        **_outcome(outcome),
+    }
+
+
+def _masking_row(problem: Problem, pool: Pool, outcome: Outcome, cell: str | None) -> dict[str, Any]:
+    replay = outcome.replay
+    if replay.mask is None:
+        raise ValueError(f"The outcome of {replay.arm.name} must be of a masked replay")
+    message = pool.messages[replay.mask.target]
+    return {
+        **_identity(problem, pool, replay.integrator, replay.order),
+        "slot": replay.mask.target,
+        "cell": cell,
+        "condition": replay.mask.condition,
+        "changed": replay.mask.condition == "removal" or mask_message(message, replay.mask.condition) != message,
+        "answer_restated": restates_answer(message),
+        "repeat": replay.block,
+        "draw": replay.draw,
+        "position": replay.position,
+        **_outcome(outcome),
+    }
+
+
+def _outcome(outcome: Outcome) -> dict[str, Any]:
+    return {
         "status": outcome.status,
         "reason": outcome.reason,
         "answer": outcome.answer,
         "correct": outcome.correct,
         "score": None if outcome.correct is None else float(outcome.correct),
+        "graded_by": outcome.graded_by,
         "finish_reason": outcome.finish_reason,
         "prompt_tokens": outcome.prompt_tokens,
         "cached_tokens": outcome.cached_tokens,
         "completion_tokens": outcome.completion_tokens,
         "seed": outcome.seed,
         "model": outcome.model,
+        "call_key": outcome.call_key,
     }
 
 
-def _identity(problem: Problem, pool: Pool, integrator: str) -> Mapping[str, Any]:
+def _identity(problem: Problem, pool: Pool, integrator: str, order: str) -> Mapping[str, Any]:
     return {
         "pool_id": pool.pool_id,
         "problem_id": problem.problem_id,
         "benchmark": problem.benchmark,
         "actor": pool.actor,
         "integrator": integrator,
-        "order": ORDER,
+        "order": order,
     }
 
 

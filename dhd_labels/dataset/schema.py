@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import datasets
     import pyarrow as pa
 
-SCHEMA_VERSION = "1"
+SCHEMA_VERSION = "2"
 SPLITS = ("train", "validation", "test")
 ColumnType = Literal[
     "string", "large_string", "bool", "int8", "int32", "int64", "float64", "list<int8>", "list<string>"
@@ -35,12 +35,28 @@ _IDENTITY = (
     Column("benchmark", "string", "benchmark the problem comes from"),
     Column("actor", "string", "model that wrote the roles and messages"),
     Column("integrator", "string", "model that solved with and without the messages"),
-    Column("order", "string", "message order shown to the integrator (`original`: by slot)"),
+    Column("order", "string", "message order shown to the integrator: `original` (by slot) or `reversed`"),
 )
 _LICENCE = (
     Column("license", "string", "licence of the problem text"),
     Column("train_allowed", "bool", "whether a model may be trained on this row"),
     Column("commercial_use", "bool", "whether the row may be used commercially"),
+)
+
+_OUTCOME = (
+    Column("status", "string", "`graded`, `no_answer`, `truncated`, `operational` or `undetermined`"),
+    Column("reason", "string", "why the outcome is not graded"),
+    Column("answer", "large_string", "extracted answer"),
+    Column("correct", "bool", "verdict; null unless graded"),
+    Column("score", "float64", "score of the verdict (equals `correct` under strict grading); null unless graded"),
+    Column("graded_by", "string", "rule that decided, or `evaluator`; null without an answer"),
+    Column("finish_reason", "string", "why the model stopped"),
+    Column("prompt_tokens", "int32", "tokens of the prompt"),
+    Column("cached_tokens", "int32", "prompt tokens served from the prefix cache"),
+    Column("completion_tokens", "int32", "tokens written"),
+    Column("seed", "int64", "sampling seed of the call"),
+    Column("model", "string", "model id that came back"),
+    Column("call_key", "string", "SHA-256 of the call; rows with equal keys share one answer and were paid for once"),
 )
 
 MESSAGES = (
@@ -85,23 +101,13 @@ MESSAGES = (
 REPLAYS = (
     *_IDENTITY,
     Column("arm", "string", "`alone`, `prefix-3`, `only-0`, `without-2-of-5`, `full` or `subset`"),
-    Column("kept", "list<int8>", "slots of the messages shown"),
+    Column("kept", "list<int8>", "slots of the messages shown, ascending"),
     Column("k", "int8", "prefix size before any removal"),
     Column("removed", "int8", "slot left out, if one was"),
     Column("block", "int32", "matched block; null outside blocks"),
     Column("draw", "int32", "draw of this arm in its block, or overall outside blocks"),
     Column("position", "int32", "place in the shuffled order of the block; null outside blocks"),
-    Column("status", "string", "`graded`, `no_answer`, `truncated`, `operational` or `undetermined`"),
-    Column("reason", "string", "why the outcome is not graded"),
-    Column("answer", "large_string", "extracted answer"),
-    Column("correct", "bool", "verdict; null unless graded"),
-    Column("score", "float64", "score of the verdict (equals `correct` under strict grading); null unless graded"),
-    Column("finish_reason", "string", "why the model stopped"),
-    Column("prompt_tokens", "int32", "tokens of the prompt"),
-    Column("cached_tokens", "int32", "prompt tokens served from the prefix cache"),
-    Column("completion_tokens", "int32", "tokens written"),
-    Column("seed", "int64", "sampling seed of the call"),
-    Column("model", "string", "model id that came back"),
+    *_OUTCOME,
 )
 
 PROBLEMS = (
@@ -116,7 +122,32 @@ PROBLEMS = (
     *_LICENCE,
 )
 
-CONFIGS: Mapping[str, tuple[Column, ...]] = {"messages": MESSAGES, "replays": REPLAYS, "problems": PROBLEMS}
+MASKING = (
+    *_IDENTITY,
+    Column("slot", "int8", "0-based place of the masked message (the target)"),
+    Column("cell", "string", "stable cell that the target was chosen from by rule; null when it was named in a list"),
+    Column(
+        "condition",
+        "string",
+        "`full`, `repeat` (`full` again, byte for byte), `removal`, `neutral` (no content left, as many words), "
+        "`answer_masked` or `reasoning_masked`",
+    ),
+    Column(
+        "changed", "bool", "whether the prompt differs from `full`; false for an answer mask on a message without one"
+    ),
+    Column("answer_restated", "bool", "whether the reasoning still shows the answer when the answer is masked"),
+    Column("repeat", "int32", "repeat of all conditions on this target"),
+    Column("draw", "int32", "draw of this condition in its repeat"),
+    Column("position", "int32", "place in the shuffled order of the repeat"),
+    *_OUTCOME,
+)
+
+CONFIGS: Mapping[str, tuple[Column, ...]] = {
+    "messages": MESSAGES,
+    "replays": REPLAYS,
+    "problems": PROBLEMS,
+    "masking": MASKING,
+}
 DEFAULT_CONFIG = "messages"
 
 

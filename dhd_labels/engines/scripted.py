@@ -27,8 +27,9 @@ class ScriptedEngine:
 
     def __init__(self, config: ScriptedConfig) -> None:
         self._config = config
-        self._world = oracle.World(config.world, config.world_seed)
-        self._model = f"scripted-{config.world}"
+        self._world = oracle.World(config.world, config.world_seed, config.solver_seed)
+        self._model = config.public_name
+        self._warm: set[str] = set()
         self._log = _CallLog(Path(config.call_log)) if config.call_log else None
 
     @property
@@ -45,41 +46,51 @@ class ScriptedEngine:
                     self._log.add(request)
             if self._config.latency_s:
                 time.sleep(self._config.latency_s)
-            yield [(token, self._reply(request)) for token, request in window]
+            yield [(token, self._reply(request, len(window) > 1)) for token, request in window]
 
     def close(self) -> None:
         """Close the call log."""
         if self._log:
             self._log.close()
 
-    def _reply(self, request: ChatRequest) -> ChatReply:
+    def _reply(self, request: ChatRequest, batched: bool) -> ChatReply:
         luck = _uniform(request, "fault")
         if luck < self._config.fault_rate:
             return self._fault(request, _FAULTS[int(luck / self._config.fault_rate * len(_FAULTS))])
-        text = self._answer(request)
-        prompt = sum(len(turn.content.split()) for turn in request.turns)
-        return ChatReply("ok", text, None, "stop", prompt, 0, len(text.split()), self._model, None)
+        prompt = hashlib.sha256(repr(request.turns).encode()).hexdigest()
+        warm = prompt in self._warm
+        if self._config.batch_noise:
+            self._warm.add(prompt)
+        # As on a real server: for some prompts the last bits of the numbers depend on batch and cache, and so the answer.
+        shaky = _uniform(request, "shaky") < self._config.batch_noise
+        text = self._answer(request, f"{batched}{warm}" if shaky else "")
+        tokens = sum(len(turn.content.split()) for turn in request.turns)
+        return ChatReply(
+            "ok", text, None, "stop", tokens, tokens - 1 if warm else 0, len(text.split()), self._model, None
+        )
 
     def _fault(self, request: ChatRequest, kind: str) -> ChatReply:
         if kind == "server_error":
             return ChatReply("server_error", "", None, None, None, None, None, self._model, "injected fault")
         if kind == "empty":
             return ChatReply("empty", "", None, "stop", 1, 0, 0, self._model, "the model returned no text")
-        cut = self._answer(request)[:8]
+        cut = self._answer(request, "")[:8]
         return ChatReply("truncated", cut, None, "length", 1, 0, request.max_tokens, self._model, None)
 
-    def _answer(self, request: ChatRequest) -> str:
+    def _answer(self, request: ChatRequest, state: str) -> str:
         prompt = "\n".join(turn.content for turn in request.turns)
+        if prompt.startswith("# Evaluator"):
+            return oracle.judge(prompt)
         number = oracle.card_number(prompt)
         if prompt.startswith("# Recruiter"):
             return "\n".join(f"{slot + 1}. Reader {slot}: reads the card from side {slot}" for slot in range(POOL_SIZE))
         if prompt.startswith("# Hypothesizer"):
             return self._message(number, int(prompt.rsplit("Reader ", 1)[1][0]))
-        kept = oracle.visible_clues(prompt)
-        right = _uniform(request, "answer") < self._world.success_probability(number, kept)
+        seen = oracle.seen_clues(prompt)
+        right = _uniform(request, f"answer{state}") < self._world.success_seeing(number, seen)
         reference = self._world.reference(number)
         answer = reference if right else str(int(reference) + 7)
-        return f"I looked at {len(kept)} clues.\nAnswer: \\boxed{{{answer}}}"
+        return f"I looked at {len(seen)} clues.\nAnswer: \\boxed{{{answer}}}"
 
     def _message(self, number: int, slot: int) -> str:
         clue = self._world.clues(number)[slot]
@@ -109,6 +120,6 @@ class _CallLog:
 
 
 def _uniform(request: ChatRequest, purpose: str) -> float:
-    """Return a number in [0, 1) that depends on the prompt and the seed only."""
-    text = repr((purpose, request.turns, request.seed))
+    """Return a number in [0, 1) that depends on the prompt and, when sampling, on the seed; on nothing else."""
+    text = repr((purpose, request.turns, request.seed if request.temperature else None))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") / 2**64

@@ -102,9 +102,17 @@ def hypothesizer_turns(prompt: PromptTemplate, problem: VisibleProblem, role: Ro
     return prompt.turns(**_problem_values(problem), role_name=inline(role.name), lens=inline(role.lens))
 
 
-def integrator_turns(prompt: PromptTemplate, problem: VisibleProblem, messages: Sequence[Message]) -> tuple[Turn, ...]:
-    """Return the integrator's prompt with the messages of an arm; an empty sequence asks for an independent solve."""
-    return prompt.turns(**_problem_values(problem), messages=[_message_values(m) for m in messages])
+def integrator_turns(
+    prompt: PromptTemplate, problem: VisibleProblem, messages: Sequence[Message], renumber: bool = False
+) -> tuple[Turn, ...]:
+    """Return the integrator's prompt with the messages of an arm, as ordered; none asks for an independent solve.
+
+    A message keeps its original number, so that a removal does not rename the messages that stay; `renumber` counts
+    those that are shown, as the paper does.
+    """
+    numbers = range(1, len(messages) + 1) if renumber else [message.slot + 1 for message in messages]
+    shown = [_message_values(message, number) for message, number in zip(messages, numbers, strict=True)]
+    return prompt.turns(**_problem_values(problem), messages=shown)
 
 
 def _problem_values(problem: VisibleProblem) -> dict[str, Any]:
@@ -115,9 +123,8 @@ def _problem_values(problem: VisibleProblem) -> dict[str, Any]:
     }
 
 
-def _message_values(message: Message) -> dict[str, Any]:
+def _message_values(message: Message, number: int) -> dict[str, Any]:
     """Return each field on one line under its name, and `sections`: (label, text of several lines, marked)."""
     values: dict[str, Any] = {name: inline(getattr(message, name)) for name in ("role_name", *FIELD_LABELS)}
     sections = [(label, quoted(getattr(message, name))) for name, label in FIELD_LABELS.items() if values[name]]
-    # The original number, so that a removal does not rename the messages that stay.
-    return {**values, "sections": sections, "number": message.slot + 1}
+    return {**values, "sections": sections, "number": number}

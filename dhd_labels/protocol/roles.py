@@ -8,6 +8,7 @@ from functools import partial
 from dhd_labels.config import RunConfig
 from dhd_labels.engines.base import ChatReply
 from dhd_labels.protocol import prompts
+from dhd_labels.protocol.masking import shown_messages
 from dhd_labels.protocol.parse import parse_message, parse_roles
 from dhd_labels.protocol.reasoning import split_reasoning
 from dhd_labels.records import Pool, Replay, Role, VisibleProblem
@@ -26,10 +27,11 @@ def hypothesizer_ticket(problem_id: str, slot: int) -> str:
 
 
 def replay_ticket(replay: Replay) -> str:
-    """Return the ticket of a replay: (pool, order, block, arm, draw), never a place in a list."""
+    """Return the ticket of a replay's call: (role, pool, order, block, call, draw), never a place in a list."""
     block = "-" if replay.block is None else replay.block
-    pool = replay.pool_id[:16]
-    return f"{replay.problem_id}/integrator/{pool}/{replay.order}/block-{block}/{replay.arm.name}/draw-{replay.draw}"
+    part = "block" if replay.mask is None else f"mask-{replay.mask.target}-{replay.mask.condition}/repeat"
+    call = f"{part}-{block}/{replay.call}/draw-{replay.draw}"
+    return f"{replay.problem_id}/{replay.role}/{replay.pool_id[:16]}/{replay.order}/{call}"
 
 
 def recruiter_call(config: RunConfig, problem: VisibleProblem) -> Call:
@@ -68,17 +70,19 @@ def hypothesizer_calls(config: RunConfig, problem: VisibleProblem, roles: Sequen
 
 def replay_call(config: RunConfig, problem: VisibleProblem, pool: Pool, replay: Replay) -> Call:
     """Return the integrator call of a replay, showing the messages of its arm and no others."""
-    decoding = config.roles.integrator
-    shown = [pool.messages[slot] for slot in replay.arm.kept]
+    decoding = config.role(replay.role)
+    turns = prompts.integrator_turns(
+        prompts.load_prompt(decoding.prompt), problem, shown_messages(pool, replay), config.protocol.renumber
+    )
     return Call(
         ticket=replay_ticket(replay),
-        role="integrator",
+        role=replay.role,
         problem_id=problem.problem_id,
-        turns=prompts.integrator_turns(prompts.load_prompt(decoding.prompt), problem, shown),
+        turns=turns,
         decoding=decoding,
         grammar=prompts.grammar_for(decoding.grammar, problem),
         seed=partial(replay_seed, config, replay),
-        accepts=_is_final,
+        accepts=is_final,
     )
 
 
@@ -90,7 +94,7 @@ def _is_message(reply: ChatReply, slot: int, role: Role) -> bool:
     return parse_message(reply, slot, role).status == "ok"
 
 
-def _is_final(reply: ChatReply) -> bool:
+def is_final(reply: ChatReply) -> bool:
     """Truncation and an overlong prompt are final: asking again would give the same. No final part is not."""
     if reply.status == "ok":
         return bool(split_reasoning(reply.text).final.strip())

@@ -46,6 +46,10 @@ class Call:
         return content_id({"engine": engine.for_key(), "request": request, "ticket": self.ticket, "attempt": attempt})
 
 
+class ModelMismatchError(DhdError):
+    """Another model answered than the config declares."""
+
+
 @dataclass(slots=True)
 class Tally:
     """What one invocation did: answers found in the store, calls made, calls that failed."""
@@ -68,6 +72,7 @@ def execute(
         again: list[Call] = []
         for group in engine.generate(_requests(waiting, engine.identity, store, max_attempts, tally, tick)):
             store.add_calls([_row(call, attempt, engine.identity, reply) for (call, attempt), reply in group])
+            check_model(engine.identity, [(call.role, reply) for (call, _), reply in group])
             for (call, attempt), reply in group:
                 usable = call.accepts(reply)
                 tally.made += 1
@@ -80,6 +85,26 @@ def execute(
         if not again:
             return
         waiting = again
+
+
+def check_model(engine: EngineIdentity, replies: Iterable[tuple[str, ChatReply]]) -> None:
+    """Stop at the first answer of another model than the declared one, before more is paid.
+
+    Raises:
+        ModelMismatchError: a reply carries another model id. It is in the store already, with that id.
+    """
+    for role, reply in replies:
+        if reply.status in ("ok", "truncated", "empty") and reply.model != engine.comes_back:
+            raise model_mismatch(role, engine, reply.model)
+
+
+def model_mismatch(role: str, engine: EngineIdentity, came_back: str) -> ModelMismatchError:
+    """Return the error of a role that another model answered."""
+    return ModelMismatchError(
+        f"The {role} must be answered by {engine.comes_back!r} (asked for as {engine.model!r}), but {came_back!r} came "
+        "back. If that is the same model under another name, set 'served_as' of its engine to this name and run again. "
+        "If not, correct the server and use a new --run-dir: the wrong answers are in this store."
+    )
 
 
 def _requests(

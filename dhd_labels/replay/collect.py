@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from dhd_labels.config import RunConfig
 from dhd_labels.engines.base import ChatReply
 from dhd_labels.grading.extract import extract_answer
-from dhd_labels.grading.rules import grade
+from dhd_labels.grading.grader import Graded, Grader
+from dhd_labels.labels import NoAnswer, Proposal, grade_proposal, label_pool
 from dhd_labels.protocol.parse import parse_message, parse_roles
 from dhd_labels.protocol.reasoning import split_reasoning
 from dhd_labels.protocol.roles import hypothesizer_ticket, recruiter_ticket, replay_ticket
-from dhd_labels.records import POOL_SIZE, Message, Outcome, OutcomeStatus, Pool, Problem, Replay, Role
-from dhd_labels.replay.plan import plan_replays
+from dhd_labels.records import POOL_SIZE, Message, MessageLabel, Outcome, Pool, Problem, Replay, Role
+from dhd_labels.replay.judge import grader_for
+from dhd_labels.replay.plan import Models, plan_replays
 from dhd_labels.replay.store import CallRow, Store
 
 Calls = Mapping[str, Sequence[CallRow]]
@@ -21,7 +23,11 @@ Calls = Mapping[str, Sequence[CallRow]]
 
 @dataclass(frozen=True, slots=True)
 class ProblemResult:
-    """Everything known of one problem. `pool` is None unless `status` is "ok"; `reason` says what is missing."""
+    """Everything known of one problem. `pool` is None unless `status` is "ok"; `reason` says what is missing.
+
+    `proposals` are the verdicts on the messages' own answers, in slot order (empty without a pool). `outcomes` are those of
+    whole messages, `masked` those of component masking.
+    """
 
     problem: Problem
     status: str
@@ -29,29 +35,61 @@ class ProblemResult:
     roles: tuple[Role, ...]
     messages: tuple[Message, ...]
     pool: Pool | None
+    proposals: tuple[Proposal, ...]
     outcomes: tuple[Outcome, ...]
+    masked: tuple[Outcome, ...]
     planned: int
 
+    def groups(self) -> dict[tuple[str, str], tuple[Outcome, ...]]:
+        """Return the outcomes by (integrator, order): a label belongs to one such group. The main one comes first."""
+        found: dict[tuple[str, str], list[Outcome]] = {}
+        for outcome in self.outcomes:
+            found.setdefault((outcome.replay.integrator, outcome.replay.order), []).append(outcome)
+        return {group: tuple(outcomes) for group, outcomes in found.items()}
 
-def collect(store: Store, config: RunConfig, integrator: str) -> Iterator[ProblemResult]:
+    def main_outcomes(self) -> tuple[Outcome, ...]:
+        """Return the outcomes of the run's own integrator with the messages in their original order."""
+        return tuple(o for o in self.outcomes if (o.replay.role, o.replay.order) == ("integrator", "original"))
+
+    def labels(self, outcomes: Sequence[Outcome], no_answer: NoAnswer) -> list[MessageLabel]:
+        """Return the labels of the messages from a group of outcomes; none without a pool."""
+        return label_pool(self.pool, self.proposals, outcomes, no_answer) if self.pool else []
+
+
+def collect(store: Store, config: RunConfig, models: Models) -> Iterator[ProblemResult]:
     """Yield the result of every problem of the run, in benchmark order. One problem is in memory at a time."""
     for problem in store.problems():
-        yield collect_problem(store, config, integrator, problem)
+        yield collect_problem(store, config, models, problem)
 
 
-def collect_problem(store: Store, config: RunConfig, integrator: str, problem: Problem) -> ProblemResult:
+def collect_problem(store: Store, config: RunConfig, models: Models, problem: Problem) -> ProblemResult:
     """Return the result of one problem."""
-    calls = store.calls(problem.problem_id)
-    roles, why_no_roles = read_roles(calls, problem.problem_id)
-    messages = read_messages(calls, problem.problem_id, roles)
-    pool = store.pool(problem.problem_id)
+    problem_id = problem.problem_id
+    calls = store.calls(problem_id)
+    roles, why_no_roles = read_roles(calls, problem_id)
+    pool = store.pool(problem_id)
     if pool is None:
+        messages = read_messages(calls, problem_id, roles)
         reason = why_no_roles or _why_no_messages(messages)
         status = "no_roles" if why_no_roles else "no_pool"
-        return ProblemResult(problem, status, reason, roles, messages, None, (), 0)
-    planned = plan_replays(config, problem.problem_id, pool.pool_id, integrator)
-    outcomes = tuple(outcome for replay in planned if (outcome := _outcome(replay, problem, calls)))
-    return ProblemResult(problem, "ok", None, roles, pool.messages, pool, outcomes, len(planned))
+        return ProblemResult(problem, status, reason, roles, messages, None, (), (), (), 0)
+    grader = grader_for(config, calls)
+    planned = plan_replays(
+        config, problem_id, pool.pool_id, models, store.studies(problem_id), store.targets(problem_id)
+    )
+    outcomes = [outcome for replay in planned if (outcome := _outcome(replay, problem, calls, grader))]
+    return ProblemResult(
+        problem,
+        "ok",
+        None,
+        roles,
+        pool.messages,
+        pool,
+        tuple(grade_proposal(problem, message, grader) for message in pool.messages),
+        tuple(o for o in outcomes if o.replay.mask is None),
+        tuple(o for o in outcomes if o.replay.mask is not None),
+        len(planned),
+    )
 
 
 def read_roles(calls: Calls, problem_id: str) -> tuple[tuple[Role, ...], str | None]:
@@ -84,40 +122,48 @@ def _why_no_messages(messages: Sequence[Message]) -> str:
     )
 
 
-def _outcome(replay: Replay, problem: Problem, calls: Calls) -> Outcome | None:
+def _outcome(replay: Replay, problem: Problem, calls: Calls, grader: Grader) -> Outcome | None:
     """Return the graded outcome of a replay, or None if it was not sent yet."""
     rows = calls.get(replay_ticket(replay))
     if not rows:
         return None
     row = rows[-1]
-    status, reason, answer, correct = judge_reply(row.reply, problem)
+    graded = judge_reply(row.reply, problem, grader)
     return Outcome(
         replay=replay,
-        status=status,
-        reason=reason,
-        answer=answer,
-        correct=correct,
+        status=graded.status,
+        reason=graded.reason,
+        answer=graded.answer or None,
+        correct=graded.correct,
         finish_reason=row.reply.finish_reason,
         prompt_tokens=row.reply.prompt_tokens,
         cached_tokens=row.reply.cached_tokens,
         completion_tokens=row.reply.completion_tokens,
         seed=row.seed,
         model=row.reply.model,
+        graded_by=graded.graded_by or None,
+        call_key=row.key,
     )
 
 
-def judge_reply(reply: ChatReply, problem: Problem) -> tuple[OutcomeStatus, str | None, str | None, bool | None]:
-    """Extract and grade one integrator reply; return status, reason, answer and verdict."""
+def judge_reply(reply: ChatReply, problem: Problem, grader: Grader) -> Graded:
+    """Extract and grade one integrator reply. Without an answer to grade, `answer` and `graded_by` are empty."""
+    answer = reply_answer(reply)
+    return answer if isinstance(answer, Graded) else grader(problem, answer)
+
+
+def reply_answer(reply: ChatReply) -> str | Graded:
+    """Return the answer that a reply gives, or the outcome of a reply that gives none."""
     if reply.status == "truncated":
-        return "truncated", "token limit", None, None
+        return Graded("truncated", "token limit", "", None, "")
     if reason := _operational(reply):
-        return "operational", reason, None, None
+        return Graded("operational", reason, "", None, "")
     found = extract_answer(reply.text)
-    if found.answer is None:
-        status: OutcomeStatus = "truncated" if found.status == "truncated" else "no_answer"
-        return status, "cut-off box" if status == "truncated" else "no box and no answer cue", None, None
-    verdict = grade(problem, found.answer)
-    return verdict.status, verdict.reason, verdict.canonical, verdict.correct
+    if found.answer is not None:
+        return found.answer
+    if found.status == "truncated":
+        return Graded("truncated", "cut-off box", "", None, "")
+    return Graded("no_answer", "no box and no answer cue", "", None, "")
 
 
 def _operational(reply: ChatReply) -> str | None:

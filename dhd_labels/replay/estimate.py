@@ -1,99 +1,297 @@
-"""What a run will cost, before it is paid for. No network, no model."""
+"""What a run will cost, before it is paid for. No network, no model.
+
+Calls are counted exactly from the same plan that drives `run`. Tokens are estimates: prompts are rendered with stand-in
+messages of the expected length and measured in characters. The problems of a benchmark that is not on disk are taken from
+the registry: their number, and one problem of the median length.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 
-from dhd_labels.config import ROLE_NAMES, RunConfig
+from dhd_labels.benchmarks import ORACLE, QUICKSTART, resolve_name
+from dhd_labels.benchmarks.registry import facts
+from dhd_labels.config import BenchmarkConfig, RunConfig
+from dhd_labels.errors import DhdError
+from dhd_labels.protocol.evaluator import evaluator_turns
+from dhd_labels.protocol.prompts import load_prompt
 from dhd_labels.protocol.roles import hypothesizer_calls, recruiter_call, replay_call
-from dhd_labels.records import POOL_SIZE, Message, Pool, Problem, Role
-from dhd_labels.replay.plan import count_calls, plan_replays
-from dhd_labels.report.table import Table
+from dhd_labels.records import POOL_SIZE, Arm, Message, Pool, Problem, Replay, Role
+from dhd_labels.replay.plan import Studies, call_of, plan_shape, studies_at, study_limits, study_of
+from dhd_labels.replay.problems import read_source
+from dhd_labels.replay.run_plan import CHARACTERS_A_TOKEN, OUTPUT_TOKENS, RolePlan, RunPlan, SourcePlan, StudyPlan
 
-CHARACTERS_A_TOKEN = 4
-_MESSAGE_TOKENS = 40
-"""Assumed length of a message that is not written yet."""
+REPLAYING = ("integrator", "other_integrator")
+
+
+def plan_run(config: RunConfig) -> RunPlan:
+    """Count the calls of a run and estimate its tokens, one problem in memory at a time beside the read benchmark.
+
+    Raises:
+        DhdError: a benchmark on disk cannot be read.
+    """
+    total = _Totals(config)
+    sources = [_add_source(config, source, total) for source in config.sources]
+    total.add_masking()
+    roles = tuple(total.role(name) for name in config.bound_roles)
+    probed = min(config.probe_prompts, sum(source.problems for source in sources))
+    return RunPlan(config.name, tuple(sources), total.studies(), roles, dict(total.arms), 3 * probed)
+
+
+def _add_source(config: RunConfig, source: BenchmarkConfig, total: _Totals) -> SourcePlan:
+    """Add the problems of one benchmark; return what was found of it."""
+    limits = study_limits(config)
+    name = resolve_name(source.name)
+    if source.path is not None or name in (ORACLE, QUICKSTART):
+        found = read_source(config, source)
+        # Which of the problems get the blocks does not change the counts, so their order of reading is as good.
+        for rank, problem in enumerate(found.problems):
+            total.add(problem, studies_at(limits, rank), 1)
+        return SourcePlan(name, len(found.problems), dict(found.excluded), False)
+    known = facts(name)
+    if known.rows_usable is None or known.median_prompt_characters is None:
+        raise DhdError(f"The 'path' of benchmark {source.name!r} must be set: nothing is known of it without its file")
+    count = min(known.rows_usable, source.size or known.rows_usable)
+    typical = Problem(f"{name}:typical", name, "x" * known.median_prompt_characters, "0", "integer", (), "", True, True)
+    for studies, times in Counter(studies_at(limits, rank) for rank in range(count)).items():
+        total.add(typical, studies, times)
+    return SourcePlan(name, count, {"not usable": (known.rows or count) - known.rows_usable}, True)
+
+
+@dataclass(slots=True)
+class _Tokens:
+    """Characters of a role's prompts: one call a comparison, shared calls, and what a perfect prefix cache computes."""
+
+    calls: int = 0
+    unshared: int = 0
+    shared: int = 0
+    computed: int = 0
+
+    def add(self, calls: int, unshared: int, shared: int, computed: int) -> None:
+        self.calls += calls
+        self.unshared += unshared
+        self.shared += shared
+        self.computed += computed
 
 
 @dataclass(frozen=True, slots=True)
-class RolePlan:
-    """Calls and tokens of one role. Tokens are estimates; `output_tokens_max` is the limit, not an expectation."""
+class _Shape:
+    """The replays of a role in a plan, reduced to what sizes need.
 
-    role: str
-    model: str
-    host: str
-    calls: int
-    prompt_tokens: int
-    output_tokens_max: int
+    A prompt is a head, the shown messages and a tail. `lengths[n]` counts replays that show n messages, `distinct[n]`
+    distinct calls. `heads` are alone prompts and prompts with messages that a cache computes at least once, `messages` and
+    `tails` the messages and tails that follow another text.
+    """
 
+    lengths: Mapping[int, int]
+    distinct: Mapping[int, int]
+    alone: bool
+    heads: int
+    messages: int
+    tails: int
 
-@dataclass(frozen=True, slots=True)
-class RunPlan:
-    """The plan of a run without retries."""
-
-    name: str
-    problems: int
-    excluded: dict[str, int]
-    roles: tuple[RolePlan, ...]
-    arms: dict[str, int]
-    estimated: bool = True
-
-    @property
-    def calls(self) -> int:
-        """All calls of the run."""
-        return sum(role.calls for role in self.roles)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the plan as plain data."""
-        return {**asdict(self), "calls": self.calls}
-
-    def tables(self) -> tuple[Table, Table]:
-        """Return calls by role and integrator calls by arm."""
-        roles = tuple(
-            (r.role, r.model, r.host, str(r.calls), str(r.prompt_tokens), str(r.output_tokens_max)) for r in self.roles
+    @classmethod
+    def of(cls, replays: list[Replay]) -> _Shape:
+        calls = {call_of(replay): replay for replay in replays}
+        # A masked message is other text than the message itself.
+        prompts = {tuple((slot, _text_of(replay, slot)) for slot in replay.shown) for replay in replays}
+        prefixes = {prompt[:size] for prompt in prompts for size in range(1, len(prompt) + 1)}
+        return cls(
+            Counter(len(replay.shown) for replay in replays),
+            Counter(len(replay.shown) for replay in calls.values()),
+            () in prompts,
+            int(any(prompts)),
+            len(prefixes),
+            len(prompts - {()}),
         )
-        columns = ("role", "model", "host", "calls", "prompt tokens (estimated)", "output tokens (at most)")
-        arms = tuple((arm, str(calls)) for arm, calls in self.arms.items())
-        title = f"Plan of {self.name!r}: {self.problems} problems, {self.calls} calls"
-        return Table(title, columns, roles), Table("Integrator calls by arm", ("arm", "calls"), arms)
 
 
-def plan_run(config: RunConfig, problems: Sequence[Problem], excluded: dict[str, int]) -> RunPlan:
-    """Count calls exactly and estimate prompt tokens by rendering every prompt once with stand-in messages."""
-    per_role = dict.fromkeys(ROLE_NAMES, 0)
-    arms: dict[str, int] = {}
-    for role, arm, calls in count_calls(config):
-        per_role[role] += calls * len(problems)
-        if arm:
-            arms[arm] = calls * len(problems)
-    characters = dict.fromkeys(ROLE_NAMES, 0)
-    for problem in problems:
-        for role, size in _prompt_characters(config, problem).items():
-            characters[role] += size
-    plans = []
-    for name in ROLE_NAMES:
-        binding = config.role(name)
-        model = config.engines[binding.engine].public_name
-        tokens = characters[name] // CHARACTERS_A_TOKEN
-        plans.append(RolePlan(name, model, "this process", per_role[name], tokens, per_role[name] * binding.max_tokens))
-    return RunPlan(config.name, len(problems), excluded, tuple(plans), arms)
+def _text_of(replay: Replay, slot: int) -> str:
+    if replay.mask is None or replay.mask.target != slot or replay.mask.condition in ("full", "repeat"):
+        return ""
+    return replay.mask.condition
 
 
-def _prompt_characters(config: RunConfig, problem: Problem) -> dict[str, int]:
-    """Return the characters of all prompts of a problem, by role."""
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """Characters of a problem's prompts."""
+
+    recruiter: int
+    hypothesizer: int
+    hypothesizer_common: int
+    alone: int
+    alone_common: int
+    head: int
+    message: int
+    tail: int
+
+    def prompt(self, messages: int) -> int:
+        """Return the characters of an integrator's prompt."""
+        return self.head + messages * self.message + self.tail if messages else self.alone
+
+    def computed(self, shape: _Shape) -> int:
+        """Return the characters that a cache that never forgets leaves to compute: each distinct prefix once."""
+        first = self.alone if shape.alone else 0
+        head = (self.head - (self.alone_common if shape.alone else 0)) * shape.heads
+        return first + head + shape.messages * self.message + shape.tails * self.tail
+
+
+@dataclass(slots=True)
+class _Totals:
+    config: RunConfig
+    by_role: dict[str, _Tokens] = field(default_factory=dict)
+    by_study: dict[str, list[int]] = field(default_factory=dict)
+    arms: Counter[str] = field(default_factory=Counter)
+    shapes: dict[Studies, list[Replay]] = field(default_factory=dict)
+    reduced: dict[tuple[Studies, str], _Shape] = field(default_factory=dict)
+    problems: int = 0
+    answers: int = 0
+    typical: _Sizes | None = None
+
+    def __post_init__(self) -> None:
+        self.by_role = {role: _Tokens() for role in self.config.bound_roles}
+
+    def add(self, problem: Problem, studies: Studies, times: int) -> None:
+        """Add problems of one size that take part in these studies."""
+        sizes = _measure(self.config, problem)
+        self.typical = self.typical or sizes
+        self.problems += times
+        self.by_role["recruiter"].add(times, *(3 * [times * sizes.recruiter]))
+        written = times * POOL_SIZE * sizes.hypothesizer
+        common = times * (POOL_SIZE - 1) * sizes.hypothesizer_common
+        self.by_role["hypothesizer"].add(times * POOL_SIZE, written, written, written - common)
+        for role in REPLAYING:
+            self._replay(role, self._shape(studies, role), sizes, times)
+        self._count(self.shapes[studies], times)
+
+    def add_masking(self) -> None:
+        """Add the masked replays; which messages they mask is known only once the blocks are graded."""
+        masking = self.config.masking
+        if masking is None or self.typical is None:
+            return
+        cases = sum(masking.cases.values()) + len(masking.targets)
+        planned = [r for r in plan_shape(self.config, Studies(False), 1) if r.mask]
+        self._replay("integrator", _Shape.of(planned), self.typical, cases)
+        self._count(planned, cases)
+
+    def role(self, name: str) -> RolePlan:
+        """Return calls and tokens of a role."""
+        binding, engine = self.config.role(name), self.config.engine_of(name)
+        found = self._evaluator() if name == "evaluator" else self.by_role[name]
+        expected = min(self.config.plan.output_tokens.get(name, OUTPUT_TOKENS[name]), binding.max_tokens)
+        tokens = [size // CHARACTERS_A_TOKEN for size in (found.unshared, found.shared, found.computed)]
+        return RolePlan(
+            name, engine.public_name, engine.host, found.calls, name == "evaluator", *tokens, found.calls * expected,
+            found.calls * binding.max_tokens, self.config.plan.prices.get(binding.engine),
+        )  # fmt: skip
+
+    def studies(self) -> tuple[StudyPlan, ...]:
+        """Return comparisons and calls by study."""
+        return tuple(StudyPlan(study, *counts) for study, counts in self.by_study.items())
+
+    def _shape(self, studies: Studies, role: str) -> _Shape:
+        if studies not in self.shapes:
+            self.shapes[studies] = list(plan_shape(self.config, studies))
+        if (studies, role) not in self.reduced:
+            self.reduced[studies, role] = _Shape.of([r for r in self.shapes[studies] if r.role == role])
+        return self.reduced[studies, role]
+
+    def _replay(self, role: str, shape: _Shape, sizes: _Sizes, times: int) -> None:
+        if role in self.by_role:
+            unshared = sum(count * sizes.prompt(shown) for shown, count in shape.lengths.items())
+            shared = sum(count * sizes.prompt(shown) for shown, count in shape.distinct.items())
+            calls = sum(shape.distinct.values())
+            self.by_role[role].add(times * calls, times * unshared, times * shared, times * sizes.computed(shape))
+            self.answers += times * calls
+
+    def _count(self, replays: list[Replay], times: int) -> None:
+        for replay in replays:
+            self.arms[_family(replay)] += times
+        for study in dict.fromkeys(study_of(replay) for replay in replays):
+            inside = [replay for replay in replays if study_of(replay) == study]
+            counts = self.by_study.setdefault(study, [0, 0, 0])
+            counts[0] += times
+            counts[1] += times * len(inside)
+            counts[2] += times * len({call_of(replay) for replay in inside})
+
+    def _evaluator(self) -> _Tokens:
+        """Return the most that the evaluator can be asked: every answer and every proposal another one."""
+        calls = self.answers + POOL_SIZE * self.problems
+        prompt = load_prompt(self.config.role("evaluator").prompt)
+        one, other = (_text(evaluator_turns(prompt, "1" * 20, digit * 20, "number")) for digit in "12")
+        common = len(os.path.commonprefix([one, other]))
+        size = calls * len(one)
+        return _Tokens(calls, size, size, size - max(0, calls - 1) * common)
+
+
+def _measure(config: RunConfig, problem: Problem) -> _Sizes:
+    """Render the prompts of a problem that tell the sizes of all others."""
     visible = problem.visible()
-    roles = [Role(f"Role {slot}", "x" * 60) for slot in range(POOL_SIZE)]
-    filler = "x" * (_MESSAGE_TOKENS * CHARACTERS_A_TOKEN)
-    messages = [Message(s, r.name, r.lens, "0", filler, "", "", "", "", "", "ok") for s, r in enumerate(roles)]
-    pool = Pool.of(problem.problem_id, config.actor, messages)
-    calls = [recruiter_call(config, visible), *hypothesizer_calls(config, visible, roles)]
-    calls += [
-        replay_call(config, visible, pool, replay)
-        for replay in plan_replays(config, problem.problem_id, pool.pool_id, "plan")
-    ]
-    sizes = dict.fromkeys(ROLE_NAMES, 0)
-    for call in calls:
-        sizes[call.role] += sum(len(turn.content) for turn in call.turns)
-    return sizes
+    stand_in = _StandIn(config, problem)
+    recruiter = _text(recruiter_call(config, visible).turns)
+    hypothesizers = [_text(call.turns) for call in hypothesizer_calls(config, visible, stand_in.roles[:2])]
+    alone, full, without = (
+        _text(replay_call(config, visible, stand_in.pool, replay).turns) for replay in stand_in.replays()
+    )
+    message = len(full) - len(without)
+    # The heads of both prompts end where their first messages, of slots 0 and 1, begin to differ.
+    head = len(os.path.commonprefix([full, without]))
+    return _Sizes(
+        len(recruiter),
+        len(hypothesizers[0]),
+        len(os.path.commonprefix(hypothesizers)),
+        len(alone),
+        len(os.path.commonprefix([alone, full])),
+        head,
+        message,
+        len(full) - head - POOL_SIZE * message,
+    )
+
+
+@dataclass(frozen=True)
+class _StandIn:
+    """Roles and messages of the expected length that stand in for those that are not written yet."""
+
+    config: RunConfig
+    problem: Problem
+
+    @cached_property
+    def roles(self) -> list[Role]:
+        """Five roles with names and lenses of equal length."""
+        return [Role(f"{slot} reader", f"{slot}" + "x" * 60) for slot in range(POOL_SIZE)]
+
+    @cached_property
+    def pool(self) -> Pool:
+        """Five messages of equal length."""
+        size = max(1, self.config.plan.message_tokens * CHARACTERS_A_TOKEN - 100)
+        text = ("some words " * (size // 11 + 1))[:size]
+        messages = [Message(s, r.name, r.lens, "0", text, "", "", "", "high", "", "ok") for s, r in enumerate(self.roles)]
+        return Pool("", self.problem.problem_id, self.config.actor, tuple(messages))
+
+    def replays(self) -> Iterator[Replay]:
+        """Yield alone, full, and full without its first message."""
+        for arm in (Arm.alone(), Arm.full(), Arm.without(0)):
+            yield Replay(self.problem.problem_id, "", arm, "", "original", None, 0, None, arm.name)
+
+
+def _text(turns: tuple[object, ...]) -> str:
+    return "\n".join(turn.content for turn in turns)  # type: ignore[attr-defined]
+
+
+def _family(replay: Replay) -> str:
+    """Return the name of an arm for counting, e.g. `without i of 3`, with its study when that is not the main one."""
+    arm = replay.arm
+    if replay.mask:
+        return f"masking: {replay.mask.condition}"
+    if arm.removed is not None:
+        name = f"without i of {arm.k}"
+    elif arm.name.startswith("only-"):
+        name = "only i"
+    else:
+        name = f"prefix {arm.k}" if arm.name.startswith("prefix-") else arm.kind
+    study = study_of(replay)
+    return name if study == "main" else f"{study}: {name}"

@@ -1,4 +1,4 @@
-"""A run: recruit, write messages, replay. Resumable at any moment; only what is missing is asked for."""
+"""A run: probe, recruit, write messages, replay, judge, mask. Resumable at any moment; only what is missing is asked for."""
 
 from __future__ import annotations
 
@@ -7,24 +7,27 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from dhd_labels.benchmarks import ORACLE, read_problems, resolve_name
-from dhd_labels.config import ROLE_NAMES, RunConfig, ScriptedConfig
+from dhd_labels.config import RunConfig
 from dhd_labels.engines import open_engine
 from dhd_labels.engines.base import ChatEngine
 from dhd_labels.errors import DhdError
-from dhd_labels.oracle import World
 from dhd_labels.protocol.roles import hypothesizer_calls, recruiter_call, replay_call
-from dhd_labels.records import POOL_SIZE, Pool, Problem
+from dhd_labels.records import POOL_SIZE, Pool, Problem, Replay
 from dhd_labels.replay.calls import Call, Tally, execute
-from dhd_labels.replay.collect import read_messages, read_roles
-from dhd_labels.replay.directory import RunDirectory, begin
+from dhd_labels.replay.collect import collect_problem, read_messages, read_roles
+from dhd_labels.replay.directory import RunDirectory, begin, check_models
+from dhd_labels.replay.judge import evaluator_call
 from dhd_labels.replay.lock import RunLock
-from dhd_labels.replay.plan import count_calls, plan_replays
+from dhd_labels.replay.plan import Studies, call_of, choose_studies, plan_replays
+from dhd_labels.replay.problems import load_problems
+from dhd_labels.replay.probe import CALLS, ROLE, run_probe
 from dhd_labels.replay.salvage import salvage
 from dhd_labels.replay.store import FILE_NAME, Store
+from dhd_labels.replay.targets import check_targets, choose_targets
 
 Progress = Callable[[str, int, int], None]
 """Called with (stage, done, total) after each settled call."""
+REPLAYING = ("integrator", "other_integrator")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +38,6 @@ class RunReport:
     tally: Tally
     excluded: Mapping[str, int]
     salvaged: int | None
-
-
-def load_problems(config: RunConfig, limit: int | None = None) -> tuple[tuple[Problem, ...], Mapping[str, int]]:
-    """Read the problems of a config, cut to `limit`; return them and the exclusions by reason."""
-    worlds = [World(e.world, e.world_seed) for e in config.engines.values() if isinstance(e, ScriptedConfig)]
-    if worlds and resolve_name(config.benchmark.name) != ORACLE:
-        raise DhdError(
-            f"The 'benchmark.name' must be {ORACLE!r} when a role is played by a scripted engine, which knows no other "
-            f"world, got {config.benchmark.name!r}"
-        )
-    found = read_problems(config.benchmark, worlds[0] if worlds else None)
-    return found.problems[:limit], found.excluded
 
 
 def run(
@@ -67,9 +58,13 @@ def run(
         progress: called after each settled call.
 
     Raises:
-        DhdError: bad config, another config in the directory, a live run, a damaged store, a full disk.
+        DhdError: bad config, another config in the directory, a live run, a damaged store, a full disk, a model that is
+            not the declared one, a server on which the planned repeats would be copies.
     """
-    problems, excluded = load_problems(config, limit)
+    every, excluded = load_problems(config)
+    check_targets(config, (problem.problem_id for problem in every))
+    studies = choose_studies(config, every)
+    problems = every[:limit]
     _make_folder(run_dir)
     with ExitStack() as stack:
         stack.enter_context(RunLock(run_dir))
@@ -77,47 +72,63 @@ def run(
         if stored and not salvage_store:
             Store.check_file(run_dir / FILE_NAME)  # before an engine is started: a broken store costs nothing
         engines = _open_engines(config, stack)
-        directory = begin(run_dir, config, {name: engines[name].identity for name in ROLE_NAMES})
+        directory = begin(run_dir, config, {name: engines[name].identity for name in config.bound_roles})
         saved = salvage(directory.store_path) if stored and salvage_store else None
         store = Store.create_or_open(directory.store_path)
         stack.callback(store.close)
+        check_models(directory, store)
         for ordinal, problem in enumerate(problems):
-            store.add_problem(ordinal, problem)
+            store.add_problem(ordinal, problem, studies[problem.problem_id])
         tally = Tally()
-        _Stages(config, store, engines, directory.integrator, problems, tally, progress).run()
+        _Stages(config, store, engines, directory.models, problems, tally, progress).run()
+        check_models(directory, store)
     return RunReport(directory, tally, excluded, saved)
 
 
 @dataclass(frozen=True, slots=True)
 class _Stages:
-    """The three stages; each streams its calls through the engine of its role."""
+    """The stages of a run; each streams its calls through the engine of its role."""
 
     config: RunConfig
     store: Store
     engines: Mapping[str, ChatEngine]
-    integrator: str
+    models: Mapping[str, str]
     problems: Sequence[Problem]
     tally: Tally
     progress: Progress
 
     def run(self) -> None:
-        per_problem: dict[str, int] = {}
-        for role, _, calls in count_calls(self.config):
-            per_problem[role] = per_problem.get(role, 0) + calls
-        self._stage("recruiter", self._recruit(), per_problem)
-        self._stage("hypothesizer", self._hypothesize(), per_problem)
+        self._probe()
+        self._stage("recruiter", self._recruit(), len(self.problems))
+        self._stage("hypothesizer", self._hypothesize(), POOL_SIZE * len(self.problems))
         self._form_pools()
-        self._stage("integrator", self._replay(), per_problem)
+        for role in REPLAYING:
+            self._replay(role, role, masked=False)
+        self._evaluate("evaluator")
+        if self.config.masking:
+            self._choose_targets()
+            self._replay("integrator", "masking", masked=True)
+            self._evaluate("evaluator, masking")
 
-    def _stage(self, role: str, calls: Iterator[Call], per_problem: Mapping[str, int]) -> None:
-        total, done = per_problem[role] * len(self.problems), 0
+    def _stage(self, role: str, calls: Iterator[Call], total: int, name: str | None = None) -> None:
+        tick = self._ticker(name or role, total)
+        execute(calls, self.engines[role], self.store, self.config.protocol.max_attempts, self.tally, tick)
+
+    def _ticker(self, stage: str, total: int) -> Callable[[], None]:
+        done = 0
 
         def tick() -> None:
             nonlocal done
             done += 1
-            self.progress(role, done, total)
+            self.progress(stage, done, total)
 
-        execute(calls, self.engines[role], self.store, self.config.protocol.max_attempts, self.tally, tick)
+        return tick
+
+    def _probe(self) -> None:
+        prompts = min(self.config.probe_prompts, len(self.problems))
+        if prompts:
+            tick = self._ticker(ROLE, CALLS * prompts)
+            run_probe(self.config, self.problems, self.engines["integrator"], self.store, self.tally, tick)
 
     def _recruit(self) -> Iterator[Call]:
         for problem in self.problems:
@@ -139,21 +150,66 @@ class _Stages:
                 if len(messages) == POOL_SIZE and all(m.status == "ok" for m in messages):
                     self.store.add_pool(Pool.of(problem.problem_id, self.config.actor, messages))
 
-    def _replay(self) -> Iterator[Call]:
+    def _replay(self, role: str, stage: str, *, masked: bool) -> None:
+        """Make the calls of a replaying role; arms that share a call are asked for once."""
+        if role not in self.engines:
+            return
+        pools = [problem for problem in self.problems if self.store.pool(problem.problem_id)]
+        shapes: dict[tuple[Studies, int], int] = {}
+        total = 0
+        for problem in pools:
+            shape = (self.store.studies(problem.problem_id), len(self.store.targets(problem.problem_id)))
+            if shape not in shapes:
+                shapes[shape] = len({call_of(replay) for replay in self._planned(problem, "", role, masked)})
+            total += shapes[shape]
+
+        def calls() -> Iterator[Call]:
+            for problem in pools:
+                pool = self.store.pool(problem.problem_id)
+                if pool:
+                    seen: set[object] = set()
+                    for replay in self._planned(problem, pool.pool_id, role, masked):
+                        if (call := call_of(replay)) not in seen:
+                            seen.add(call)
+                            yield replay_call(self.config, problem.visible(), pool, replay)
+
+        if total:
+            self._stage(role, calls(), total, stage)
+
+    def _planned(self, problem: Problem, pool_id: str, role: str, masked: bool) -> Iterator[Replay]:
+        problem_id = problem.problem_id
+        studies, targets = self.store.studies(problem_id), self.store.targets(problem_id)
+        for replay in plan_replays(self.config, problem_id, pool_id, self.models, studies, targets):
+            if replay.role == role and (replay.mask is not None) == masked:
+                yield replay
+
+    def _evaluate(self, stage: str) -> None:
+        """Have the evaluator judge every different answer that waits for it."""
+        if "evaluator" not in self.engines:
+            return
+        waiting: list[tuple[Problem, list[str]]] = []
         for problem in self.problems:
-            pool = self.store.pool(problem.problem_id)
-            if pool:
-                for replay in plan_replays(self.config, problem.problem_id, pool.pool_id, self.integrator):
-                    yield replay_call(self.config, problem.visible(), pool, replay)
+            result = collect_problem(self.store, self.config, self.models, problem)
+            given = [(p.graded_by, p.answer) for p in result.proposals]
+            given += [(o.graded_by, o.answer) for o in (*result.outcomes, *result.masked)]
+            answers = {answer for graded_by, answer in given if graded_by == "evaluator" and answer}
+            waiting.append((problem, sorted(answers)))
+        calls = (evaluator_call(self.config, problem, answer) for problem, answers in waiting for answer in answers)
+        self._stage("evaluator", calls, sum(len(answers) for _, answers in waiting), stage)
+
+    def _choose_targets(self) -> None:
+        results = (collect_problem(self.store, self.config, self.models, problem) for problem in self.problems)
+        for target in choose_targets(self.config, results, self.store.targets()):
+            self.store.add_target(target)
 
 
 def _open_engines(config: RunConfig, stack: ExitStack) -> dict[str, ChatEngine]:
     """Start each engine that a role uses, once, and return the engine of every role."""
     opened: dict[str, ChatEngine] = {}
-    for name in sorted({config.role(role).engine for role in ROLE_NAMES}):
+    for name in sorted({config.role(role).engine for role in config.bound_roles}):
         opened[name] = open_engine(config.engines[name])
         stack.callback(opened[name].close)
-    return {role: opened[config.role(role).engine] for role in ROLE_NAMES}
+    return {role: opened[config.role(role).engine] for role in config.bound_roles}
 
 
 def _make_folder(path: Path) -> None:

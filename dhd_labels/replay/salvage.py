@@ -110,7 +110,7 @@ def _copy_rows(source: Path, target: Path) -> int:
     old.text_factory = lambda raw: raw.decode("utf-8", "replace")
     try:
         with fresh.one_commit():
-            for table in ("problems", "pools", "calls"):
+            for table in ("problems", "pools", "targets", "calls"):
                 for row in _readable_rows(old, table):
                     saved += fresh.take_row(table, row) and table == "calls"
     finally:
@@ -125,7 +125,9 @@ def _readable_rows(db: sqlite3.Connection, table: str) -> Iterator[tuple[Any, ..
     while misses < _MISSES:
         try:
             row = db.execute(f"SELECT * FROM {table} WHERE rowid=?", (number,)).fetchone()
-        except sqlite3.DatabaseError:
+        except sqlite3.DatabaseError as error:
+            if "no such table" in str(error):
+                return
             row = None
         misses = 0 if row else misses + 1
         number += 1

@@ -13,28 +13,39 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
 
 from dhd_labels.engines.base import ChatReply
 from dhd_labels.errors import DhdError
 from dhd_labels.records import Pool, Problem, as_json
+from dhd_labels.replay.plan import Studies, Target
 from dhd_labels.text import storable
 
 APPLICATION_ID = 0x44484431  # "DHD1": tells our files from other SQLite files
-FORMAT = 1
+FORMAT = 2
 FILE_NAME = "store.sqlite"
 _SCHEMA = """
-CREATE TABLE problems (problem_id TEXT PRIMARY KEY, ordinal INTEGER NOT NULL, content TEXT NOT NULL);
+CREATE TABLE problems (
+  problem_id TEXT PRIMARY KEY, ordinal INTEGER NOT NULL, content TEXT NOT NULL, studies TEXT NOT NULL);
 CREATE TABLE pools (problem_id TEXT PRIMARY KEY, content TEXT NOT NULL);
 CREATE TABLE calls (
   id INTEGER PRIMARY KEY, ticket TEXT NOT NULL, attempt INTEGER NOT NULL, key TEXT NOT NULL, role TEXT NOT NULL,
   problem_id TEXT NOT NULL, seed INTEGER NOT NULL, status TEXT NOT NULL, text TEXT NOT NULL, reasoning TEXT,
   finish_reason TEXT, prompt_tokens INTEGER, cached_tokens INTEGER, completion_tokens INTEGER, model TEXT NOT NULL,
-  error TEXT, created_at REAL NOT NULL, digest TEXT NOT NULL, UNIQUE (ticket, attempt));
+  error TEXT, created_at REAL NOT NULL, digest TEXT NOT NULL, batch INTEGER, UNIQUE (ticket, attempt));
 CREATE INDEX calls_by_problem ON calls (problem_id);
+CREATE TABLE targets (problem_id TEXT NOT NULL, slot INTEGER NOT NULL, cell TEXT, PRIMARY KEY (problem_id, slot));
 """
+_FROM_FORMAT_1 = """
+ALTER TABLE problems ADD COLUMN studies TEXT NOT NULL DEFAULT '["blocks"]';
+ALTER TABLE calls ADD COLUMN batch INTEGER;
+CREATE TABLE targets (problem_id TEXT NOT NULL, slot INTEGER NOT NULL, cell TEXT, PRIMARY KEY (problem_id, slot));
+"""
+_SINCE_FORMAT_1 = {"problems": ('["blocks"]',), "calls": (None,), "pools": (), "targets": ()}
+"""Columns that rows of a damaged store of format 1 lack."""
+_COLUMNS = {"problems": 4, "calls": 19, "pools": 2, "targets": 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +67,7 @@ class Store:
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
         self._db = connection
+        self._batch: int | None = None
 
     @classmethod
     def create_or_open(cls, path: Path) -> Store:
@@ -70,6 +82,8 @@ class Store:
                 db.executescript(
                     f"BEGIN; {_SCHEMA} PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={FORMAT}; COMMIT;"
                 )
+            elif db.execute("PRAGMA user_version").fetchone()[0] == 1:
+                db.executescript(f"BEGIN IMMEDIATE; {_FROM_FORMAT_1} PRAGMA user_version={FORMAT}; COMMIT;")
         return cls(path, db)
 
     @classmethod
@@ -86,6 +100,11 @@ class Store:
         with _explained(path):  # a read-only place: nothing can be writing there either
             db = sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1", uri=True, isolation_level=None)
             _check_ours(db, path)
+            if db.execute("PRAGMA user_version").fetchone()[0] != FORMAT:
+                raise DhdError(
+                    f"The run store {path} is of an older format and in a place that cannot be written: copy the run "
+                    "directory to a place of yours, where it is brought up to date"
+                )
         return cls(path, db)
 
     def close(self) -> None:
@@ -112,8 +131,8 @@ class Store:
         """Cap the size of the file (tests use it to run into a full disk)."""
         self._db.execute(f"PRAGMA max_page_count={pages}")
 
-    def add_problem(self, ordinal: int, problem: Problem) -> None:
-        """Record a problem as it was read.
+    def add_problem(self, ordinal: int, problem: Problem, studies: Studies) -> None:
+        """Record a problem as it was read, and what it takes part in. Both stay as they were first recorded.
 
         Raises:
             DhdError: the store holds other content under this id.
@@ -124,7 +143,8 @@ class Store:
                 "SELECT content FROM problems WHERE problem_id=?", (problem.problem_id,)
             ).fetchone()
             if known is None:
-                self._db.execute("INSERT INTO problems VALUES (?,?,?)", (problem.problem_id, ordinal, content))
+                taken = json.dumps([name for name, part in asdict(studies).items() if part])
+                self._db.execute("INSERT INTO problems VALUES (?,?,?,?)", (problem.problem_id, ordinal, content, taken))
             elif known[0] != content:
                 raise DhdError(
                     f"The problem {problem.problem_id!r} must be the one this run began with, but its text, reference "
@@ -136,6 +156,28 @@ class Store:
         with _explained(self.path):
             for (content,) in self._db.execute("SELECT content FROM problems ORDER BY ordinal, problem_id"):
                 yield _problem(self.path, content)
+
+    def studies(self, problem_id: str) -> Studies:
+        """Return what a recorded problem takes part in."""
+        with _explained(self.path):
+            row = self._db.execute("SELECT studies FROM problems WHERE problem_id=?", (problem_id,)).fetchone()
+        try:
+            taken = json.loads(row[0])
+            return Studies(**{name: name in taken for name in ("blocks", "order", "integrator")})
+        except (ValueError, TypeError) as error:
+            raise _damaged(self.path, error) from None
+
+    def add_target(self, target: Target) -> None:
+        """Record a message that is to be masked. A recorded target stays."""
+        with _explained(self.path):
+            self._db.execute("INSERT OR IGNORE INTO targets VALUES (?,?,?)", astuple(target))
+
+    def targets(self, problem_id: str | None = None) -> list[Target]:
+        """Return the recorded targets, of one problem or of all, by problem and slot."""
+        where, values = ("WHERE problem_id=?", (problem_id,)) if problem_id is not None else ("", ())
+        with _explained(self.path):
+            rows = self._db.execute(f"SELECT * FROM targets {where} ORDER BY problem_id, slot", values).fetchall()
+        return [Target(*row) for row in rows]
 
     def add_pool(self, pool: Pool) -> None:
         """Cache a pool. It is never replaced."""
@@ -161,9 +203,12 @@ class Store:
             ) from None
 
     def add_calls(self, rows: Sequence[CallRow]) -> None:
-        """Commit finished calls: all of them, durably, or none."""
-        values = [_values(row) for row in rows]
+        """Commit calls that finished together: all of them, durably, or none. They share a batch number."""
         with _explained(self.path):
+            if self._batch is None:
+                self._batch = self._db.execute("SELECT COALESCE(MAX(batch), 0) FROM calls").fetchone()[0]
+            self._batch += 1
+            values = [(*_values(row), self._batch) for row in rows]
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 self._db.executemany(f"INSERT INTO calls VALUES (NULL{',?' * len(values[0])})", values)
@@ -196,8 +241,12 @@ class Store:
         """
         try:
             if table == "calls":
+                row += _SINCE_FORMAT_1[table][: max(0, _COLUMNS[table] - len(row))]
                 _call_row((*row[1:16], row[17]))
+            elif table == "targets":
+                Target(*row)
             elif table == "problems":
+                row += _SINCE_FORMAT_1[table][: max(0, _COLUMNS[table] - len(row))]
                 Problem.from_json(json.loads(row[2]))
             else:
                 Pool.from_json(json.loads(row[1]))
@@ -230,6 +279,24 @@ class Store:
             self._db.execute("BEGIN")
             yield
             self._db.execute("COMMIT")
+
+    def role_calls(self, role: str) -> list[CallRow]:
+        """Return every stored call of a role, in the order in which they were committed."""
+        with _explained(self.path):
+            rows = self._db.execute(f"{_SELECT} WHERE role=? ORDER BY id", (role,)).fetchall()
+            return [_call_row(row) for row in rows]
+
+    def answering_models(self) -> dict[str, dict[str, int]]:
+        """Return role -> model id that came back -> answered calls. Calls without an answer carry no id of a server."""
+        query = (
+            "SELECT role, model, COUNT(*) FROM calls WHERE status IN ('ok', 'truncated', 'empty') "
+            "GROUP BY role, model ORDER BY role, model"
+        )
+        found: dict[str, dict[str, int]] = {}
+        with _explained(self.path):
+            for role, model, count in self._db.execute(query):
+                found.setdefault(role, {})[model] = count
+        return found
 
     def totals(self) -> list[dict[str, Any]]:
         """Return calls and tokens by role and status."""
@@ -285,8 +352,10 @@ def _check_ours(db: sqlite3.Connection, path: Path) -> None:
     if owner != APPLICATION_ID and (owner or tables):
         raise DhdError(f"The file {path} must be a run store of dhd-labels, but another program made it. Move it away.")
     found = db.execute("PRAGMA user_version").fetchone()[0]
-    if owner == APPLICATION_ID and found != FORMAT:
-        raise DhdError(f"The run store {path} must have format {FORMAT}, got {found}: use the version that made it.")
+    if owner == APPLICATION_ID and found not in (1, FORMAT):
+        raise DhdError(
+            f"The run store {path} must have format 1 or {FORMAT}, got {found}: use the version of dhd-labels that made it."
+        )
 
 
 @contextlib.contextmanager

@@ -9,12 +9,13 @@ from rich.console import Console
 
 from dhd_labels.engines.base import Turn
 from dhd_labels.errors import DhdError, did_you_mean
-from dhd_labels.labels import grade_proposal, label_pool
+from dhd_labels.grading.grader import grade_by_rules
+from dhd_labels.labels import Proposal, grade_proposal
 from dhd_labels.protocol.roles import hypothesizer_calls, recruiter_call, replay_call
-from dhd_labels.records import Problem, as_json
+from dhd_labels.records import Problem, Replay, as_json
 from dhd_labels.replay.collect import ProblemResult, collect_problem
 from dhd_labels.replay.directory import RunDirectory
-from dhd_labels.replay.plan import plan_replays
+from dhd_labels.replay.plan import study_of
 from dhd_labels.report.table import Table
 from dhd_labels.text import clean, one_line
 
@@ -31,7 +32,7 @@ def find_result(directory: RunDirectory, problem_id: str) -> ProblemResult:
         problem = problems.get(problem_id) or _by_suffix(problems, problem_id)
         if problem is None:
             raise DhdError(f"The run has no problem {problem_id!r}. {did_you_mean(problem_id, problems)}")
-        return collect_problem(store, directory.config, directory.integrator, problem)
+        return collect_problem(store, directory.config, directory.models, problem)
     finally:
         store.close()
 
@@ -46,7 +47,7 @@ def page_json(directory: RunDirectory, result: ProblemResult) -> dict[str, Any]:
         "roles": [as_json(role) for role in result.roles],
         "messages": [as_json(message) for message in result.messages],
         "prompts": {name: [as_json(turn) for turn in turns] for name, turns in _prompts(directory, result)},
-        "outcomes": [as_json(outcome) for outcome in result.outcomes],
+        "outcomes": [as_json(outcome) for outcome in (*result.outcomes, *result.masked)],
         "labels": [as_json(label) for label in labels],
     }
 
@@ -78,9 +79,7 @@ def _by_suffix(problems: dict[str, Problem], wanted: str) -> Problem | None:
 
 
 def _labels(directory: RunDirectory, result: ProblemResult) -> list[Any]:
-    if result.pool is None:
-        return []
-    return label_pool(result.problem, result.pool, result.outcomes, directory.config.outcomes.no_answer)
+    return result.labels(result.main_outcomes(), directory.config.outcomes.no_answer)
 
 
 def _prompts(directory: RunDirectory, result: ProblemResult) -> Iterator[tuple[str, tuple[Turn, ...]]]:
@@ -91,16 +90,34 @@ def _prompts(directory: RunDirectory, result: ProblemResult) -> Iterator[tuple[s
         yield call.ticket.partition("/")[2], call.turns
     if result.pool:
         shown: set[str] = set()
-        for replay in plan_replays(config, problem.problem_id, result.pool.pool_id, directory.integrator):
-            if replay.arm.name in ("alone", "full") and replay.arm.name not in shown:
-                shown.add(replay.arm.name)
-                yield f"integrator, {replay.arm.name}", replay_call(config, problem, result.pool, replay).turns
+        for replay in (o.replay for o in (*result.outcomes, *result.masked)):
+            name = _prompt_name(replay)
+            if replay.arm.name in ("alone", "full") and name not in shown:
+                shown.add(name)
+                yield name, replay_call(config, problem, result.pool, replay).turns
+
+
+def _prompt_name(replay: Replay) -> str:
+    """Return the name of a prompt: who reads it, which messages in which order, and what of them is masked."""
+    name = f"{replay.role}, {replay.arm.name}"
+    if replay.order != "original":
+        name += f", {replay.order}"
+    if replay.mask and replay.mask.condition not in ("full", "repeat"):
+        name += f", message {replay.mask.target} {replay.mask.condition}"
+    return name
+
+
+def _proposals(result: ProblemResult) -> list[Proposal]:
+    """Return the verdicts on the messages; without a pool nothing is labelled, so only the rules look at them."""
+    if result.pool:
+        return list(result.proposals)
+    return [grade_proposal(result.problem, message, grade_by_rules) for message in result.messages]
 
 
 def _message_table(result: ProblemResult) -> Table:
     rows = []
-    for m in result.messages:
-        status, correct = grade_proposal(result.problem, m)
+    for m, proposal in zip(result.messages, _proposals(result), strict=True):
+        status, correct = proposal.status, proposal.correct
         verdict = status if correct is None else "correct" if correct else "wrong"
         text = one_line(" / ".join(t for t in (m.reasoning_direction, m.key_idea) if t), 90)
         rows.append((str(m.slot), one_line(m.role_name, 30), m.status, one_line(m.proposed_answer, 20), verdict, text))
@@ -127,12 +144,15 @@ def _label_table(directory: RunDirectory, result: ProblemResult) -> Table:
 
 def _outcome_table(result: ProblemResult) -> Table:
     rows = []
-    for o in result.outcomes:
+    for o in (*result.outcomes, *result.masked):
         block = "-" if o.replay.block is None else str(o.replay.block)
+        study = study_of(o.replay)
+        if o.replay.mask:
+            study += f" {o.replay.mask.target}: {o.replay.mask.condition}"  # type: ignore[assignment]
         verdict = o.reason or o.status if o.correct is None else "correct" if o.correct else "wrong"
         answer = one_line(o.answer or "-", 30)
-        rows.append((o.replay.arm.name, block, str(o.replay.draw), answer, verdict, str(o.cached_tokens)))
-    return Table("Replays", ("arm", "block", "draw", "answer", "verdict", "cached tokens"), tuple(rows))
+        rows.append((study, o.replay.arm.name, block, str(o.replay.draw), answer, verdict, str(o.cached_tokens)))
+    return Table("Replays", ("study", "arm", "block", "draw", "answer", "verdict", "cached tokens"), tuple(rows))
 
 
 def _signed(value: float | None) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from dhd_labels.replay.collect import ProblemResult
 from dhd_labels.replay.directory import RunDirectory
+from dhd_labels.replay.probe import noise_sentence, read_probe
 from dhd_labels.report.table import Table
 from dhd_labels.report.tables import all_labels
 
@@ -27,6 +28,9 @@ class Summary:
     failed: dict[str, int]
     flips: dict[str, int]
     calls: list[dict[str, Any]]
+    models: list[dict[str, Any]]
+    noise: str
+    probe: dict[str, Any] | None
 
     def as_json(self) -> dict[str, Any]:
         """Return the summary as plain data."""
@@ -39,6 +43,11 @@ class Summary:
         rows = tuple(tuple("-" if row[n] is None else str(row[n]) for n in names) for row in self.calls)
         return Table("Calls in the store", columns, rows)
 
+    def model_table(self) -> Table:
+        """Return which model each role asked for and which one answered."""
+        rows = tuple((m["role"], m["asked_for"], m["came_back"], str(m["calls"])) for m in self.models)
+        return Table("Models", ("role", "asked for", "came back", "answered calls"), rows)
+
     def lines(self) -> list[str]:
         """Return the rest of the summary as sentences."""
         failed = ", ".join(f"{reason} {count}" for reason, count in self.failed.items()) or "none"
@@ -48,6 +57,7 @@ class Summary:
             f"Replays: {self.replays_done} answered of {self.replays_planned} planned.",
             f"Failed records, by reason: {failed}.",
             f"Single-draw flips at K=5: {flips}.",
+            f"Noise of the repeats: {self.noise}",
         ]
 
 
@@ -56,21 +66,31 @@ def summarise(directory: RunDirectory, results: Sequence[ProblemResult]) -> Summ
     store = directory.open_store()
     try:
         calls = store.totals()
+        answered = store.answering_models()
+        probe = read_probe(store)
     finally:
         store.close()
     failed = Counter(f"{r.status} ({r.reason})" for r in results if r.pool is None)
-    operational = [o for r in results for o in r.outcomes if o.status == "operational"]
+    outcomes = [o for r in results for o in (*r.outcomes, *r.masked)]
+    operational = [o for o in outcomes if o.status == "operational"]
     failed.update(f"replay {o.reason}" for o in operational)
     labels = all_labels(results, directory.config.outcomes.no_answer)
     flips = Counter(label.cell for label in labels if label.cell and not label.cell.endswith("neutral"))
-    done = sum(o.status in _USABLE for r in results for o in r.outcomes)
+    done = sum(o.status in _USABLE for o in outcomes)
     return Summary(
         problems=len(results),
         with_pool=sum(r.pool is not None for r in results),
-        complete=sum(r.pool is not None and len(r.outcomes) == r.planned for r in results),
+        complete=sum(r.pool is not None and len(r.outcomes) + len(r.masked) == r.planned for r in results),
         replays_planned=sum(r.planned for r in results),
         replays_done=done,
         failed=dict(sorted(failed.items())),
         flips=dict(sorted(flips.items())),
         calls=calls,
+        models=[
+            {"role": role, "asked_for": directory.asked_for(role), "came_back": model, "calls": count}
+            for role, models in answered.items()
+            for model, count in models.items()
+        ],
+        noise=noise_sentence(directory.config, probe),
+        probe=probe.as_json() if probe else None,
     )

@@ -9,12 +9,21 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from dhd_labels.labels import CELLS, NoAnswer, identical_input_disagreement, label_pool
-from dhd_labels.records import MessageLabel, Outcome
+from dhd_labels.labels import CELLS, NoAnswer, identical_input_disagreement
+from dhd_labels.records import POOL_SIZE, MessageLabel, Outcome
 from dhd_labels.replay.collect import ProblemResult
+from dhd_labels.report.study_tables import masking_table, sensitivity_table
 from dhd_labels.report.table import Table
 
-ARM_FAMILIES = ("alone", "only i", "full", "without i")
+ARM_FAMILIES = (
+    "alone",
+    "only i",
+    *(f"prefix {k}" for k in range(1, POOL_SIZE)),
+    "full",
+    *(f"without i of {k}" for k in range(2, POOL_SIZE)),
+    "without i",
+    "subset",
+)
 
 
 def cell_table(labels: Sequence[MessageLabel]) -> Table:
@@ -36,9 +45,12 @@ def accuracy_table(results: Sequence[ProblemResult]) -> Table:
     over problems, since draws of one problem are not independent.
     """
     rows = []
+    sorted_out = [_by_family(r.main_outcomes()) for r in results]
     for family in ARM_FAMILIES:
-        per_problem = [[o for o in r.outcomes if arm_family(o) == family] for r in results]
+        per_problem = [found.get(family, []) for found in sorted_out]
         drawn = [outcome for outcomes in per_problem for outcome in outcomes]
+        if not drawn:
+            continue
         statuses = Counter[str](outcome.status for outcome in drawn)
         means = [np.mean(scores) for outcomes in per_problem if (scores := _scores(outcomes))]
         low, high = _problem_bootstrap(means)
@@ -57,12 +69,23 @@ def accuracy_table(results: Sequence[ProblemResult]) -> Table:
         "operational %",
         "undetermined %",
     )
-    return Table("Accuracy by arm", columns, tuple(rows), "Mean over problems; the interval resamples problems.")
+    note = "Mean over problems; the interval resamples problems."
+    shared = sum(len(r.main_outcomes()) - len({o.call_key for o in r.main_outcomes()}) for r in results)
+    if shared:
+        note += f" {shared} draws share the answer of another arm that shows the same messages."
+    return Table("Accuracy by arm", columns, tuple(rows), note)
+
+
+def _by_family(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
+    found: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        found.setdefault(arm_family(outcome), []).append(outcome)
+    return found
 
 
 def disagreement_table(results: Iterable[ProblemResult]) -> Table:
     """Return how often two full draws of one block, the same input twice, end differently."""
-    pairs = [identical_input_disagreement(result.outcomes) for result in results]
+    pairs = [identical_input_disagreement(result.main_outcomes()) for result in results]
     differ, compared = sum(d for d, _ in pairs), sum(n for _, n in pairs)
     row = (str(differ), str(compared), _percent(differ, compared), _wilson(differ, compared))
     return Table(
@@ -92,34 +115,38 @@ def exclusion_table(results: Iterable[ProblemResult], excluded: Mapping[str, int
         if result.pool is None:
             reasons["problem", f"{result.status}: {result.reason}"] += 1
             continue
-        reasons["replay", "not run yet"] += result.planned - len(result.outcomes)
-        for outcome in result.outcomes:
+        reasons["replay", "not run yet"] += result.planned - len(result.outcomes) - len(result.masked)
+        for outcome in (*result.outcomes, *result.masked):
             if outcome.status != "graded":
                 reasons["replay", f"{outcome.status}: {outcome.reason}"] += 1
-        for label in label_pool(result.problem, result.pool, (), "missing"):
-            if label.proposal_correct is None:
-                reasons["proposal", label.proposal_status] += 1
+        for proposal in result.proposals:
+            if proposal.correct is None:
+                reasons["proposal", proposal.status] += 1
     rows = tuple((kind, reason, str(count)) for (kind, reason), count in sorted(reasons.items()) if count)
     return Table("Left out, by reason", ("what", "reason", "count"), rows or (("nothing", "-", "0"),))
 
 
 def all_labels(results: Iterable[ProblemResult], no_answer: NoAnswer) -> list[MessageLabel]:
-    """Return the labels of every replayed pool."""
-    return [label for r in results if r.pool for label in label_pool(r.problem, r.pool, r.outcomes, no_answer)]
+    """Return the labels of every replayed pool, by the run's own integrator and the original order."""
+    return [label for result in results for label in result.labels(result.main_outcomes(), no_answer)]
 
 
 def result_tables(results: Sequence[ProblemResult], no_answer: NoAnswer) -> tuple[Table, ...]:
     """Return the tables of a run, in reading order, without the exclusions."""
     labels = all_labels(results, no_answer)
-    return (cell_table(labels), stability_table(labels), accuracy_table(results), disagreement_table(results))
+    tables = [cell_table(labels), stability_table(labels), accuracy_table(results), disagreement_table(results)]
+    studies = (sensitivity_table(results, no_answer), masking_table(results))
+    return (*tables, *(table for table in studies if table.rows))
 
 
 def arm_family(outcome: Outcome) -> str:
     """Return which row of the accuracy table an outcome belongs to."""
-    name = outcome.replay.arm.name
-    if name.startswith("only-"):
+    arm = outcome.replay.arm
+    if arm.removed is not None:
+        return "without i" if arm.k == POOL_SIZE else f"without i of {arm.k}"
+    if arm.name.startswith("only-"):
         return "only i"
-    return "without i" if name.startswith("without-") else name
+    return f"prefix {arm.k}" if arm.name.startswith("prefix-") else arm.kind
 
 
 def _scores(outcomes: Iterable[Outcome]) -> list[float]:

@@ -1,0 +1,168 @@
+"""The plan of a run as data: what is asked of whom, and its tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dhd_labels.config import PriceConfig
+from dhd_labels.report.table import Table
+
+CHARACTERS_A_TOKEN = 4
+"""Assumed; mathematics and code have fewer."""
+OUTPUT_TOKENS = {"recruiter": 300, "hypothesizer": 500, "integrator": 800, "other_integrator": 800, "evaluator": 150}
+"""Assumed tokens written a call, unless `plan.output_tokens` says more; never more than the role's limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePlan:
+    """The problems of one benchmark. `estimated`: it is not on disk, so the registry's numbers stand in."""
+
+    benchmark: str
+    problems: int
+    excluded: dict[str, int]
+    estimated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StudyPlan:
+    """Size of a study: problems (for masking: messages), planned answers, and distinct calls that give them."""
+
+    study: str
+    units: int
+    comparisons: int
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class RolePlan:
+    """Calls and tokens of one role. Tokens are estimates.
+
+    `prompt_tokens_unshared` has one call for each planned answer, `prompt_tokens` one for each distinct call, and
+    `prompt_tokens_computed` is what a prefix cache that never forgets leaves to compute. `at_most`: `calls` is a bound.
+    """
+
+    role: str
+    model: str
+    host: str
+    calls: int
+    at_most: bool
+    prompt_tokens_unshared: int
+    prompt_tokens: int
+    prompt_tokens_computed: int
+    output_tokens: int
+    output_tokens_max: int
+    price: PriceConfig | None
+
+    @property
+    def cost(self) -> float | None:
+        """Expected cost, or None without a price. Cached input is charged as such only when it has a price of its own."""
+        if self.price is None:
+            return None
+        cached = self.prompt_tokens - self.prompt_tokens_computed if self.price.cached is not None else 0
+        total = (self.prompt_tokens - cached) * self.price.input + cached * (self.price.cached or 0.0)
+        return (total + self.output_tokens * self.price.output) / 1_000_000
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the plan as plain data, with the cost instead of the price."""
+        found = asdict(self)
+        del found["price"]
+        return {**found, "cost": self.cost}
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """The plan of a run without retries."""
+
+    name: str
+    sources: tuple[SourcePlan, ...]
+    studies: tuple[StudyPlan, ...]
+    roles: tuple[RolePlan, ...]
+    arms: dict[str, int]
+    probe_calls: int
+
+    @property
+    def problems(self) -> int:
+        """Problems of all benchmarks."""
+        return sum(source.problems for source in self.sources)
+
+    @property
+    def excluded(self) -> dict[str, int]:
+        """Rows that are left out, by reason."""
+        reasons: Counter[str] = Counter()
+        for source in self.sources:
+            reasons.update(source.excluded)
+        return {reason: count for reason, count in sorted(reasons.items()) if count}
+
+    @property
+    def estimated(self) -> bool:
+        """Whether the problems of a benchmark are not on disk."""
+        return any(source.estimated for source in self.sources)
+
+    @property
+    def calls(self) -> int:
+        """All calls of the run."""
+        return sum(role.calls for role in self.roles) + self.probe_calls
+
+    @property
+    def cost(self) -> float | None:
+        """Expected cost of the roles that have a price; None when none has."""
+        costs = [role.cost for role in self.roles if role.cost is not None]
+        return sum(costs) if costs else None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the plan as plain data."""
+        return {
+            "name": self.name,
+            "problems": self.problems,
+            "calls": self.calls,
+            "cost": self.cost,
+            "estimated": self.estimated,
+            "excluded": self.excluded,
+            "benchmarks": [asdict(source) for source in self.sources],
+            "studies": [asdict(study) for study in self.studies],
+            "roles": [role.as_json() for role in self.roles],
+            "arms": self.arms,
+            "probe_calls": self.probe_calls,
+        }
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the problems, the studies, the roles, and the planned answers by arm."""
+        return (self._source_table(), self._study_table(), self._role_table(), self._arm_table())
+
+    def _source_table(self) -> Table:
+        rows = tuple(
+            (s.benchmark, f"{s.problems:,}", f"{sum(s.excluded.values()):,}", "registry" if s.estimated else "read")
+            for s in self.sources
+        )
+        at_most = " at most" if any(role.at_most for role in self.roles) else ""
+        title = f"Plan of {self.name!r}: {self.problems:,} problems,{at_most} {self.calls:,} calls"
+        note = "Not on disk: counts and median prompt lengths are the registry's." if self.estimated else ""
+        return Table(title, ("benchmark", "problems", "left out", "from"), rows, note)
+
+    def _study_table(self) -> Table:
+        rows = tuple((s.study, f"{s.units:,}", f"{s.comparisons:,}", f"{s.calls:,}") for s in self.studies)
+        note = "Units are problems; for masking, masked messages. Arms that show the same messages may share a call."
+        return Table("Integrator calls by study", ("study", "units", "planned answers", "calls"), rows, note)
+
+    def _role_table(self) -> Table:
+        rows = tuple(
+            (
+                role.role, role.model, role.host, f"{'<= ' if role.at_most else ''}{role.calls:,}",
+                f"{role.prompt_tokens_unshared:,}", f"{role.prompt_tokens:,}", f"{role.prompt_tokens_computed:,}",
+                f"{role.output_tokens:,}", f"{role.output_tokens_max:,}",
+                "-" if role.cost is None else f"{role.cost:,.2f}",
+            )
+            for role in self.roles
+        )  # fmt: skip
+        columns = (
+            "role", "model", "host", "calls", "prompt tokens, a call an answer", "with shared calls",
+            "and shared prefixes", "tokens written", "at most", "cost",
+        )  # fmt: skip
+        probe = f" The start-up probe makes {self.probe_calls} calls more." if self.probe_calls else ""
+        note = f"Tokens are estimated at {CHARACTERS_A_TOKEN} characters each, without retries.{probe}"
+        return Table("Calls and tokens by role", columns, rows, note)
+
+    def _arm_table(self) -> Table:
+        return Table("Planned answers by arm", ("arm", "answers"), tuple((a, f"{n:,}") for a, n in self.arms.items()))

@@ -1,0 +1,67 @@
+"""Which messages are masked: by list, or by rule from the stable effects of the matched blocks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from dhd_labels.config import RunConfig
+from dhd_labels.errors import DhdError, did_you_mean
+from dhd_labels.records import MessageLabel
+from dhd_labels.replay.collect import ProblemResult
+from dhd_labels.replay.plan import Target, derive_seed
+
+MIN_BLOCKS = 2
+"""Blocks from which an effect can be called stable or indeterminate at all."""
+
+
+def check_targets(config: RunConfig, problem_ids: Iterable[str]) -> None:
+    """Refuse a listed target that is no problem of the run, before anything is paid.
+
+    Raises:
+        DhdError: the first such target.
+    """
+    known = set(problem_ids)
+    for target in config.masking.targets if config.masking else ():
+        if target.problem_id not in known:
+            raise DhdError(
+                f"The 'masking.targets' must name problems of this run, got {target.problem_id!r}. "
+                + did_you_mean(target.problem_id, known)
+            )
+
+
+def choose_targets(config: RunConfig, results: Iterable[ProblemResult], recorded: Sequence[Target]) -> list[Target]:
+    """Return the targets that are to be recorded besides those that are.
+
+    By rule: of each stable cell the messages with the strongest trajectory values, equal ones in an order given by a hash
+    of the run seed; of the indeterminate ones any, in that order. A recorded target stays one when its label changes later,
+    since its calls are paid for. A problem can have several targets. The masked draws are new draws, so the effect that
+    chose a message is not measured with the outcomes that chose it.
+    """
+    masking = config.masking
+    if masking is None:
+        return []
+    taken = {(target.problem_id, target.slot) for target in recorded}
+    wanted = Counter[str](masking.cases) - Counter(target.cell for target in recorded if target.cell)
+    listed = {(target.problem_id, target.slot) for target in masking.targets} - taken
+    found: list[Target] = []
+    candidates: dict[str, list[tuple[float, int, str, int]]] = {}
+    for result in results:
+        problem_id = result.problem.problem_id
+        for label in result.labels(result.main_outcomes(), config.outcomes.no_answer):
+            place = (problem_id, label.slot)
+            if place in listed:
+                found.append(Target(*place, None))
+            elif (cell := _cell(label)) and place not in taken:
+                strength = 0.0 if cell == "indeterminate" else -abs(label.trajectory_value or 0.0)
+                order = derive_seed(config.seed, "mask", *place)
+                candidates.setdefault(cell, []).append((strength, order, *place))
+    for cell, count in wanted.items():
+        found += [Target(problem_id, slot, cell) for *_, problem_id, slot in sorted(candidates.get(cell, []))[:count]]
+    return sorted(found)
+
+
+def _cell(label: MessageLabel) -> str | None:
+    if label.n_blocks < MIN_BLOCKS:
+        return None
+    return "indeterminate" if label.stability == "indeterminate" else label.stable_cell

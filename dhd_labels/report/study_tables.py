@@ -1,0 +1,80 @@
+"""The tables of the sensitivity checks and of component masking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dhd_labels.labels import NoAnswer
+from dhd_labels.records import CONDITIONS, Outcome
+from dhd_labels.replay.collect import ProblemResult
+from dhd_labels.replay.plan import study_of
+from dhd_labels.report.table import Table
+
+_CHANGES = {"order": "messages in reversed order", "integrator": "another integrator"}
+
+
+def sensitivity_table(results: Iterable[ProblemResult], no_answer: NoAnswer) -> Table:
+    """Return how trajectory values move with the message order and with the integrator.
+
+    Each changed value is compared with the original one of the same message from as many blocks (the first). Mean shift:
+    changed minus original. Exact sign: positive, zero or negative alike. Direction: the same sign, among messages whose
+    values are both not zero.
+    """
+    pairs: dict[str, list[tuple[float, float]]] = {change: [] for change in _CHANGES}
+    for result in results:
+        for change, found in pairs.items():
+            found += _value_pairs(result, change, no_answer)
+    rows = []
+    for change, found in pairs.items():
+        if found:
+            values = np.asarray(found)
+            signs = np.sign(values)
+            both = np.all(signs != 0, axis=1)
+            same = signs[:, 0] == signs[:, 1]
+            shift = f"{100 * np.mean(values[:, 1] - values[:, 0]):+.2f}"
+            direction = f"{100 * np.mean(same[both]):.1f}" if both.any() else "-"
+            rows.append(
+                (_CHANGES[change], str(len(found)), shift, f"{100 * np.mean(same):.1f}", direction, str(both.sum()))
+            )
+    columns = ("change", "messages", "mean shift, points", "exact sign %", "direction %", "of these not zero")
+    note = "Trajectory values against those of the original order and integrator, over as many blocks."
+    return Table("Sensitivity of trajectory values", columns, tuple(rows), note)
+
+
+def masking_table(results: Iterable[ProblemResult]) -> Table:
+    """Return success by condition over all targets: mean over targets of the mean over graded draws."""
+    drawn: dict[str, dict[Any, list[float]]] = {condition: {} for condition in CONDITIONS}
+    for result in results:
+        for outcome in result.masked:
+            mask = outcome.replay.mask
+            if mask and outcome.correct is not None:
+                target = (result.problem.problem_id, mask.target)
+                drawn[mask.condition].setdefault(target, []).append(float(outcome.correct))
+    rows = tuple(
+        (condition, str(len(found)), str(sum(map(len, found.values()))), f"{100 * np.mean([np.mean(v) for v in found.values()]):.1f}")
+        for condition, found in drawn.items()
+        if found
+    )  # fmt: skip
+    columns = ("condition", "targets", "graded draws", "success %")
+    return Table("Component masking", columns, rows, "Mean over the masked messages; the data set has them by cell.")
+
+
+def _value_pairs(result: ProblemResult, change: str, no_answer: NoAnswer) -> list[tuple[float, float]]:
+    """Return (original value, changed value) of the messages that have both."""
+    changed = [o for o in result.outcomes if study_of(o.replay) == change]
+    if not changed:
+        return []
+    blocks = {o.replay.block for o in changed}
+    original = [o for o in result.outcomes if study_of(o.replay) == "blocks" and o.replay.block in blocks]
+    return [
+        (before, after)
+        for before, after in zip(_values(result, original, no_answer), _values(result, changed, no_answer), strict=True)
+        if before is not None and after is not None
+    ]
+
+
+def _values(result: ProblemResult, outcomes: Sequence[Outcome], no_answer: NoAnswer) -> list[float | None]:
+    return [label.trajectory_value for label in result.labels(outcomes, no_answer)]
