@@ -204,8 +204,8 @@ class Replay:
     """One planned answer of an integrator.
 
     `block` and `position` are None outside matched blocks; in component masking `block` is the repeat. `call` names the
-    answer inside its (order, block, draw): the arm, or the set of slots where arms that show the same messages share one
-    call. `role` is the role that answers, `integrator` its model.
+    answer inside its (order, block, draw): the arm, or the set of slots where arms that show the same messages share
+    one call. `role` is the role that answers, `integrator` its model.
     """
 
     problem_id: str

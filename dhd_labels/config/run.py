@@ -155,8 +155,8 @@ class RunConfig(Frozen):
     seed: int = 0
     noise: Noise = Field(
         default="sampled",
-        description="`sampled`: temperature above 0, a seed from (problem, arm, block, draw). `greedy`: temperature 0 on "
-        "an ordinary server, where batching and caching are the only noise. `batch_invariant`: temperature 0 on a "
+        description="`sampled`: temperature above 0, a seed from (problem, arm, block, draw). `greedy`: temperature 0 "
+        "on an ordinary server, where batching and caching are the only noise. `batch_invariant`: temperature 0 on a "
         "server without that noise, where a repeat is a copy and none is drawn",
     )
     probe: ProbeConfig = ProbeConfig()
@@ -232,11 +232,13 @@ class RunConfig(Frozen):
             raise ValueError(f"The 'roles.evaluator' must be bound when 'grading' is {self.grading!r}")
         if self.grading == "rules" and self.roles.evaluator is not None:
             raise ValueError(
-                "The 'grading' must be 'rules_then_evaluator' or 'evaluator' when 'roles.evaluator' is bound, got 'rules'"
+                "The 'grading' must be 'rules_then_evaluator' or 'evaluator' when 'roles.evaluator' is bound, got "
+                "'rules'"
             )
         if (self.sensitivity.integrator is None) != (self.roles.other_integrator is None):
             raise ValueError(
-                "The 'sensitivity.integrator' and 'roles.other_integrator' must be set together: the check needs the model"
+                "The 'sensitivity.integrator' and 'roles.other_integrator' must be set together: the check needs the "
+                "model"
             )
         return self
 
@@ -293,13 +295,13 @@ class RunConfig(Frozen):
             if check and (not p.blocks or (repeated is not None and check.problems > repeated)):
                 raise ValueError(
                     f"The 'sensitivity.{name}' must compare with the matched blocks of the same problems, so "
-                    f"'protocol.blocks' must be at least 1 and 'protocol.repeat_problems' at least {check.problems}, got "
-                    f"{p.blocks} blocks on {repeated if repeated is not None else 'all'} problems"
+                    f"'protocol.blocks' must be at least 1 and 'protocol.repeat_problems' at least {check.problems}, "
+                    f"got {p.blocks} blocks on {repeated if repeated is not None else 'all'} problems"
                 )
         if self.masking and any(self.masking.cases.values()) and not p.blocks:
             raise ValueError(
-                "The 'masking.cases' must choose from repeated effects, so 'protocol.blocks' must be at least 1, got 0; or "
-                "name 'masking.targets'"
+                "The 'masking.cases' must choose from repeated effects, so 'protocol.blocks' must be at least 1, got "
+                "0; or name 'masking.targets'"
             )
         return self
 
@@ -319,6 +321,6 @@ def _refuse_copies(config: RunConfig) -> None:
         )
     if copied:
         raise ValueError(
-            "Under noise regime 'batch_invariant' the same prompt gets the same answer by construction, so a repeat is a "
-            "copy and measures nothing. These settings ask for repeats: " + "; ".join(copied)
+            "Under noise regime 'batch_invariant' the same prompt gets the same answer by construction, so a repeat is "
+            "a copy and measures nothing. These settings ask for repeats: " + "; ".join(copied)
         )

@@ -49,7 +49,7 @@ class RoleFacts:
 
 @dataclass(frozen=True, slots=True)
 class ProtocolFacts:
-    """Sizes of the protocol: messages a pool, blocks a pool, full draws a block; and what was replayed, in sentences."""
+    """Sizes of the protocol: messages a pool, blocks a pool, full draws a block; what was replayed, in sentences."""
 
     pool_size: int
     blocks: int

@@ -80,8 +80,8 @@ class ChatReply:
 class EngineIdentity:
     """Which software and which weights answer. Part of every call's key.
 
-    `model` is the id that goes out; `served_as` the one that must come back when that is another. `settings` are those of
-    the engine that change answers, as canonical JSON.
+    `model` is the id that goes out; `served_as` the one that must come back when that is another. `settings` are those
+    of the engine that change answers, as canonical JSON.
     """
 
     kind: str

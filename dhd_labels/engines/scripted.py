@@ -61,7 +61,8 @@ class ScriptedEngine:
         warm = prompt in self._warm
         if self._config.batch_noise:
             self._warm.add(prompt)
-        # As on a real server: for some prompts the last bits of the numbers depend on batch and cache, and so the answer.
+        # As on a real server: for some prompts the last bits of the numbers depend on batch and cache, and so the
+        # answer.
         shaky = _uniform(request, "shaky") < self._config.batch_noise
         text = self._answer(request, f"{batched}{warm}" if shaky else "")
         tokens = sum(len(turn.content.split()) for turn in request.turns)

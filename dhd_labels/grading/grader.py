@@ -34,8 +34,8 @@ class Grader(Protocol):
 def grade_by_rules(problem: Problem, answer: str) -> Graded:
     """Grade by the rule of the answer's declared type.
 
-    A rule that fails on an answer fails for that answer alone: an operational outcome with the error as its reason, which
-    the next reading of the store grades anew, without a call.
+    A rule that fails on an answer fails for that answer alone: an operational outcome with the error as its reason,
+    which the next reading of the store grades anew, without a call.
     """
     try:
         verdict = rules.grade(problem, answer)

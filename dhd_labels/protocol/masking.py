@@ -1,10 +1,10 @@
 r"""Component masking: one message of a full pool with a part of it hidden, in the same place and with as many words.
 
-A word is a run of characters without white space, and every word is replaced by one word, so a masked prompt has the same
-words a line, lines and order of messages as the full one. Decided cases. An answer that the reasoning states again is hidden
-there too, else nothing would be masked; an answer of one character (a letter, a digit) only where it stands in a box or
-after a cue such as `answer is`, since elsewhere it may be any letter or digit. The neutral replacement also hides the role
-name and the confidence: nothing of the message is left but its place and its length.
+A word is a run of characters without white space, and every word is replaced by one word, so a masked prompt has the
+same words a line, lines and order of messages as the full one. Decided cases. An answer that the reasoning states again
+is hidden there too, else nothing would be masked; an answer of one character (a letter, a digit) only where it stands
+in a box or after a cue such as `answer is`, since elsewhere it may be any letter or digit. The neutral replacement also
+hides the role name and the confidence: nothing of the message is left but its place and its length.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dhd_labels.records import CONTENT_FIELDS, Condition, Message, Pool, Replay
 from dhd_labels.text import clean
 
 HIDDEN = "[hidden]"
-_NEUTRAL = "this part is left empty on purpose and tells nothing about the task at hand".split()
+_NEUTRAL = ("this", "part", "is", "left", "empty", "on", "purpose", "and", "tells", "nothing", "about", "the", "task")
 _WORD = re.compile(r"\S+")
 _CUE = r"(?:\\(?:boxed|fbox)\s*\{\s*|\b(?:answer|choice|option|result)(?:\s+(?:is|must be|should be))?\s*[:=]?\s*\(?)"
 

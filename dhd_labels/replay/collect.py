@@ -25,8 +25,8 @@ Calls = Mapping[str, Sequence[CallRow]]
 class ProblemResult:
     """Everything known of one problem. `pool` is None unless `status` is "ok"; `reason` says what is missing.
 
-    `proposals` are the verdicts on the messages' own answers, in slot order (empty without a pool). `outcomes` are those of
-    whole messages, `masked` those of component masking.
+    `proposals` are the verdicts on the messages' own answers, in slot order (empty without a pool). `outcomes` are
+    those of whole messages, `masked` those of component masking.
     """
 
     problem: Problem

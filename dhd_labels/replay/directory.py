@@ -105,8 +105,7 @@ def _up_to_date(data: dict[str, Any], file: Path) -> dict[str, Any]:
     """Return the content of a run file with the defaults of settings that are newer than the file."""
     config = validate_config(data.get("config") or {}, str(file))
     engines = {
-        role: {**{"served_as": "", "settings": ""}, **identity}
-        for role, identity in (data.get("engines") or {}).items()
+        role: {"served_as": "", "settings": "", **identity} for role, identity in (data.get("engines") or {}).items()
     }
     return {**data, "config": config.model_dump(mode="json"), "engines": engines}
 

@@ -1,21 +1,21 @@
 """What a run will cost, before it is paid for. No network, no model.
 
 Calls are counted exactly from the same plan that drives `run`. Tokens are estimates: prompts are rendered with stand-in
-messages of the expected length and measured in characters. The problems of a benchmark that is not on disk are taken from
-the registry: their number, and one problem of the median length.
+messages of the expected length and measured in characters. The problems of a benchmark that is not on disk are taken
+from the registry: their number, and one problem of the median length.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from dhd_labels.benchmarks import ORACLE, QUICKSTART, resolve_name
 from dhd_labels.benchmarks.registry import facts
 from dhd_labels.config import BenchmarkConfig, RunConfig
+from dhd_labels.engines.base import Turn
 from dhd_labels.errors import DhdError
 from dhd_labels.protocol.evaluator import evaluator_turns
 from dhd_labels.protocol.prompts import load_prompt
@@ -83,8 +83,8 @@ class _Shape:
     """The replays of a role in a plan, reduced to what sizes need.
 
     A prompt is a head, the shown messages and a tail. `lengths[n]` counts replays that show n messages, `distinct[n]`
-    distinct calls. `heads` are alone prompts and prompts with messages that a cache computes at least once, `messages` and
-    `tails` the messages and tails that follow another text.
+    distinct calls. `heads` are alone prompts and prompts with messages that a cache computes at least once, `messages`
+    and `tails` the messages and tails that follow another text.
     """
 
     lengths: Mapping[int, int]
@@ -223,7 +223,7 @@ class _Totals:
         calls = self.answers + POOL_SIZE * self.problems
         prompt = load_prompt(self.config.role("evaluator").prompt)
         one, other = (_text(evaluator_turns(prompt, "1" * 20, digit * 20, "number")) for digit in "12")
-        common = len(os.path.commonprefix([one, other]))
+        common = _common(one, other)
         size = calls * len(one)
         return _Tokens(calls, size, size, size - max(0, calls - 1) * common)
 
@@ -239,13 +239,13 @@ def _measure(config: RunConfig, problem: Problem) -> _Sizes:
     )
     message = len(full) - len(without)
     # The heads of both prompts end where their first messages, of slots 0 and 1, begin to differ.
-    head = len(os.path.commonprefix([full, without]))
+    head = _common(full, without)
     return _Sizes(
         len(recruiter),
         len(hypothesizers[0]),
-        len(os.path.commonprefix(hypothesizers)),
+        _common(*hypothesizers),
         len(alone),
-        len(os.path.commonprefix([alone, full])),
+        _common(alone, full),
         head,
         message,
         len(full) - head - POOL_SIZE * message,
@@ -269,7 +269,9 @@ class _StandIn:
         """Five messages of equal length."""
         size = max(1, self.config.plan.message_tokens * CHARACTERS_A_TOKEN - 100)
         text = ("some words " * (size // 11 + 1))[:size]
-        messages = [Message(s, r.name, r.lens, "0", text, "", "", "", "high", "", "ok") for s, r in enumerate(self.roles)]
+        messages = [
+            Message(s, r.name, r.lens, "0", text, "", "", "", "high", "", "ok") for s, r in enumerate(self.roles)
+        ]
         return Pool("", self.problem.problem_id, self.config.actor, tuple(messages))
 
     def replays(self) -> Iterator[Replay]:
@@ -278,8 +280,17 @@ class _StandIn:
             yield Replay(self.problem.problem_id, "", arm, "", "original", None, 0, None, arm.name)
 
 
-def _text(turns: tuple[object, ...]) -> str:
-    return "\n".join(turn.content for turn in turns)  # type: ignore[attr-defined]
+def _text(turns: Iterable[Turn]) -> str:
+    return "\n".join(turn.content for turn in turns)
+
+
+def _common(one: str, other: str) -> int:
+    """Return the length of the longest common prefix."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle - 1)
+    return low
 
 
 def _family(replay: Replay) -> str:

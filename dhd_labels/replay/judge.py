@@ -1,7 +1,7 @@
 """The evaluator: one call for each different answer to a problem, whoever gave it, and its verdicts from the store.
 
-The ticket of a call is (problem, canonical answer), so the same answer never gets two verdicts. The evaluator is shown the
-reference and the answer; neither the question, nor an agent's reasoning, nor which arm it was.
+The ticket of a call is (problem, canonical answer), so the same answer never gets two verdicts. The evaluator is shown
+the reference and the answer; neither the question, nor an agent's reasoning, nor which arm it was.
 """
 
 from __future__ import annotations

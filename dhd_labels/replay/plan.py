@@ -1,8 +1,8 @@
 """The replay plan of a problem: which arms, blocks and draws, in which order. Pure and deterministic.
 
 A run is made of studies. `main`: unmatched arms of every problem. `blocks`: matched blocks, of some problems. `order`
-and `integrator`: the same blocks with the messages reversed, or with another integrator. `masking`: chosen messages with
-a part of them masked.
+and `integrator`: the same blocks with the messages reversed, or with another integrator. `masking`: chosen messages
+with a part of them masked.
 """
 
 from __future__ import annotations

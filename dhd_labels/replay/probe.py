@@ -1,9 +1,9 @@
 """The start-up probe: how much of an answer depends on the batch and the cache, and not on the prompt.
 
 Real prompts of the run (the integrator alone) are asked three times with equal settings and seed. Half of them first by
-themselves (cold, then warm) and then in a batch with the others; the other half first in a batch (cold, then warm) and then
-by themselves. Two replies to a prompt differ if one character does. The replies are calls of the store (role `probe`), so a
-probe is paid for once, and its result is a function of the store.
+themselves (cold, then warm) and then in a batch with the others; the other half first in a batch (cold, then warm) and
+then by themselves. Two replies to a prompt differ if one character does. The replies are calls of the store (role
+`probe`), so a probe is paid for once, and its result is a function of the store.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FIRST_BATCHED: tuple[Condition, ...] = ("batch, cold", "batch, warm", "alone, w
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """What the probe found. `by_condition` maps a condition to (replies unlike their prompt's most common one, replies)."""
+    """What the probe found. `by_condition`: condition to (replies unlike their prompt's most common one, replies)."""
 
     prompts: int
     differ: int
@@ -74,8 +74,8 @@ class ProbeResult:
         parts = "; ".join(f"{name}: {d} of {n}" for name, (d, n) in self.by_condition.items())
         failed = f" {self.failed} calls of the probe failed." if self.failed else ""
         return (
-            f"At the start, {self.prompts} prompts were asked {CALLS} times each with equal settings, alone and in a batch, "
-            f"with a cold and a warm cache. The replies differed for {self.differ} of {self.prompts} prompts "
+            f"At the start, {self.prompts} prompts were asked {CALLS} times each with equal settings, alone and in a "
+            f"batch, with a cold and a warm cache. The replies differed for {self.differ} of {self.prompts} prompts "
             f"(Wilson 95 % [{100 * low:.1f}, {100 * high:.1f}] %). Replies unlike the most common one of their prompt: "
             f"{parts}.{failed}"
         )
@@ -147,12 +147,12 @@ def summarise_probe(replies: Iterable[tuple[str, str, str | None]]) -> ProbeResu
 def noise_sentence(config: RunConfig, probe: ProbeResult | None) -> str:
     """Return in words where the differences between repeats come from, as declared and as measured."""
     declared = {
-        "sampled": "Each draw samples at a temperature above 0 with its own seed, derived from (problem, arm, block, draw): "
-        "repeats are independent draws of one model.",
-        "greedy": "Temperature 0 on an ordinary server: repeats differ only by the state of batch and cache, so the arms of a "
-        "block are sent in a shuffled, stored order.",
-        "batch_invariant": "Temperature 0, and the server is declared to answer a prompt the same in any batch: a repeat would "
-        "be a copy, so no arm was drawn twice and no interval over blocks is given.",
+        "sampled": "Each draw samples at a temperature above 0 with its own seed, derived from (problem, arm, block, "
+        "draw): repeats are independent draws of one model.",
+        "greedy": "Temperature 0 on an ordinary server: repeats differ only by the state of batch and cache, so the "
+        "arms of a block are sent in a shuffled, stored order.",
+        "batch_invariant": "Temperature 0, and the server is declared to answer a prompt the same in any batch: a "
+        "repeat would be a copy, so no arm was drawn twice and no interval over blocks is given.",
     }[config.noise]
     measured = probe.sentence() if probe else "The server was not probed."
     against = ""
@@ -180,8 +180,8 @@ def _refuse_copies(config: RunConfig, probe: ProbeResult | None) -> None:
     repeats = p.blocks or config.masking or max(p.alone_draws, p.only_draws, p.prefix_draws, p.without_draws) > 1
     if config.noise == "greedy" and repeats and probe and probe.identical and probe.prompts >= ENOUGH:
         raise DhdError(
-            f"The 'noise' must not be 'greedy' on this server: the probe asked {probe.prompts} prompts {CALLS} times each, "
-            "alone and in a batch, and every prompt got one and the same answer. Repeats would be paid copies and their "
-            "intervals would be empty. Set 'noise: batch_invariant' (one draw an arm), or 'noise: sampled' with a "
+            f"The 'noise' must not be 'greedy' on this server: the probe asked {probe.prompts} prompts {CALLS} times "
+            "each, alone and in a batch, and every prompt got one and the same answer. Repeats would be paid copies and "
+            "their intervals would be empty. Set 'noise: batch_invariant' (one draw an arm), or 'noise: sampled' with a "
             "temperature above 0. If you know better, 'probe.prompts: 0' leaves the probe out."
         )

@@ -1,4 +1,4 @@
-"""A run: probe, recruit, write messages, replay, judge, mask. Resumable at any moment; only what is missing is asked for."""
+"""A run: probe, recruit, write messages, replay, judge, mask. Resumable; only what is missing is asked for."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from dhd_labels.replay.directory import RunDirectory, begin, check_models
 from dhd_labels.replay.judge import evaluator_call
 from dhd_labels.replay.lock import RunLock
 from dhd_labels.replay.plan import Studies, call_of, choose_studies, plan_replays
-from dhd_labels.replay.problems import load_problems
 from dhd_labels.replay.probe import CALLS, ROLE, run_probe
+from dhd_labels.replay.problems import load_problems
 from dhd_labels.replay.salvage import salvage
 from dhd_labels.replay.store import FILE_NAME, Store
 from dhd_labels.replay.targets import check_targets, choose_targets

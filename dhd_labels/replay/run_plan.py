@@ -57,7 +57,7 @@ class RolePlan:
 
     @property
     def cost(self) -> float | None:
-        """Expected cost, or None without a price. Cached input is charged as such only when it has a price of its own."""
+        """Expected cost, or None without a price. Cached input is charged as such only when it has its own price."""
         if self.price is None:
             return None
         cached = self.prompt_tokens - self.prompt_tokens_computed if self.price.cached is not None else 0

@@ -33,10 +33,10 @@ def check_targets(config: RunConfig, problem_ids: Iterable[str]) -> None:
 def choose_targets(config: RunConfig, results: Iterable[ProblemResult], recorded: Sequence[Target]) -> list[Target]:
     """Return the targets that are to be recorded besides those that are.
 
-    By rule: of each stable cell the messages with the strongest trajectory values, equal ones in an order given by a hash
-    of the run seed; of the indeterminate ones any, in that order. A recorded target stays one when its label changes later,
-    since its calls are paid for. A problem can have several targets. The masked draws are new draws, so the effect that
-    chose a message is not measured with the outcomes that chose it.
+    By rule: of each stable cell the messages with the strongest trajectory values, equal ones in an order given by a
+    hash of the run seed; of the indeterminate ones any, in that order. A recorded target stays one when its label
+    changes later, since its calls are paid for. A problem can have several targets. The masked draws are new draws, so
+    the effect that chose a message is not measured with the outcomes that chose it.
     """
     masking = config.masking
     if masking is None:

@@ -19,9 +19,9 @@ _CHANGES = {"order": "messages in reversed order", "integrator": "another integr
 def sensitivity_table(results: Iterable[ProblemResult], no_answer: NoAnswer) -> Table:
     """Return how trajectory values move with the message order and with the integrator.
 
-    Each changed value is compared with the original one of the same message from as many blocks (the first). Mean shift:
-    changed minus original. Exact sign: positive, zero or negative alike. Direction: the same sign, among messages whose
-    values are both not zero.
+    Each changed value is compared with the original one of the same message from as many blocks (the first). Mean
+    shift: changed minus original. Exact sign: positive, zero or negative alike. Direction: the same sign, among
+    messages whose values are both not zero.
     """
     pairs: dict[str, list[tuple[float, float]]] = {change: [] for change in _CHANGES}
     for result in results:
@@ -54,12 +54,16 @@ def masking_table(results: Iterable[ProblemResult]) -> Table:
                 target = (result.problem.problem_id, mask.target)
                 drawn[mask.condition].setdefault(target, []).append(float(outcome.correct))
     rows = tuple(
-        (condition, str(len(found)), str(sum(map(len, found.values()))), f"{100 * np.mean([np.mean(v) for v in found.values()]):.1f}")
+        (condition, str(len(found)), str(sum(map(len, found.values()))), _mean_percent(found.values()))
         for condition, found in drawn.items()
         if found
-    )  # fmt: skip
+    )
     columns = ("condition", "targets", "graded draws", "success %")
     return Table("Component masking", columns, rows, "Mean over the masked messages; the data set has them by cell.")
+
+
+def _mean_percent(by_target: Iterable[list[float]]) -> str:
+    return f"{100 * np.mean([np.mean(draws) for draws in by_target]):.1f}"
 
 
 def _value_pairs(result: ProblemResult, change: str, no_answer: NoAnswer) -> list[tuple[float, float]]:
