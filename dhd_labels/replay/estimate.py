@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from dhd_labels.benchmarks import ORACLE, QUICKSTART, resolve_name
-from dhd_labels.benchmarks.registry import facts
+from dhd_labels.benchmarks.registry import ORACLE, QUICKSTART, facts, resolve_name
 from dhd_labels.config import BenchmarkConfig, RunConfig
 from dhd_labels.engines.base import Turn
 from dhd_labels.errors import DhdError
@@ -183,11 +182,19 @@ class _Totals:
         binding, engine = self.config.role(name), self.config.engine_of(name)
         found = self._evaluator() if name == "evaluator" else self.by_role[name]
         expected = min(self.config.plan.output_tokens.get(name, OUTPUT_TOKENS[name]), binding.max_tokens)
-        tokens = [size // CHARACTERS_A_TOKEN for size in (found.unshared, found.shared, found.computed)]
         return RolePlan(
-            name, engine.public_name, engine.host, found.calls, name == "evaluator", *tokens, found.calls * expected,
-            found.calls * binding.max_tokens, self.config.plan.prices.get(binding.engine),
-        )  # fmt: skip
+            role=name,
+            model=engine.public_name,
+            host=engine.host,
+            calls=found.calls,
+            at_most=name == "evaluator",
+            prompt_tokens_unshared=found.unshared // CHARACTERS_A_TOKEN,
+            prompt_tokens=found.shared // CHARACTERS_A_TOKEN,
+            prompt_tokens_computed=found.computed // CHARACTERS_A_TOKEN,
+            output_tokens=found.calls * expected,
+            output_tokens_max=found.calls * binding.max_tokens,
+            price=self.config.plan.prices.get(binding.engine),
+        )
 
     def studies(self) -> tuple[StudyPlan, ...]:
         """Return comparisons and calls by study."""

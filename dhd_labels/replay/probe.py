@@ -157,7 +157,7 @@ def noise_sentence(config: RunConfig, probe: ProbeResult | None) -> str:
     measured = probe.sentence() if probe else "The server was not probed."
     against = ""
     if config.noise == "batch_invariant" and probe and not probe.identical:
-        against = " So this server was NOT batch invariant, in spite of the declaration; read the labels as single noisy draws."
+        against = " So this server was NOT batch invariant, in spite of the declaration: the labels are single noisy draws."
     return f"{declared} {measured}{against}"
 
 
@@ -181,7 +181,7 @@ def _refuse_copies(config: RunConfig, probe: ProbeResult | None) -> None:
     if config.noise == "greedy" and repeats and probe and probe.identical and probe.prompts >= ENOUGH:
         raise DhdError(
             f"The 'noise' must not be 'greedy' on this server: the probe asked {probe.prompts} prompts {CALLS} times "
-            "each, alone and in a batch, and every prompt got one and the same answer. Repeats would be paid copies and "
-            "their intervals would be empty. Set 'noise: batch_invariant' (one draw an arm), or 'noise: sampled' with a "
+            "each, alone and in a batch, and every prompt got one and the same answer. Repeats would be paid copies, "
+            "their intervals empty. Set 'noise: batch_invariant' (one draw an arm), or 'noise: sampled' with a "
             "temperature above 0. If you know better, 'probe.prompts: 0' leaves the probe out."
         )

@@ -354,8 +354,8 @@ def _check_ours(db: sqlite3.Connection, path: Path) -> None:
     found = db.execute("PRAGMA user_version").fetchone()[0]
     if owner == APPLICATION_ID and found not in (1, FORMAT):
         raise DhdError(
-            f"The run store {path} must have format 1 or {FORMAT}, got {found}: use the version of dhd-labels that made "
-            "it."
+            f"The run store {path} must have format 1 or {FORMAT}, got {found}: use the version of dhd-labels that "
+            "made it."
         )
 
 
