@@ -209,6 +209,7 @@ def _print_summary(folder: Path, json: bool) -> int:
     else:
         screen = console()
         screen.print(totals.table().to_rich())
+        screen.print(totals.model_table().to_rich())
         for line in totals.lines():
             screen.print(line, markup=False)
     if totals.replays_done == 0:

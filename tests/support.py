@@ -36,7 +36,7 @@ def pool(of: Problem | None = None, messages: Sequence[Message] = ()) -> Pool:
 
 
 def outcome(arm: Arm, block: int | None, draw: int, correct: bool | None, status: str = "graded") -> Outcome:
-    replay = Replay("t:1", "p", arm, "m", "original", block, draw, None)
+    replay = Replay("t:1", "p", arm, "m", "original", block, draw, None, arm.name)
     reason = None if status == "graded" else "why"
     return Outcome(replay, status, reason, "7", correct, "stop", 1, 0, 1, 0, "m")  # type: ignore[arg-type]
 

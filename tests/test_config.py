@@ -25,7 +25,7 @@ def test_config_is_frozen() -> None:
         ("nowhere.yaml", [], "'nowhere.yaml' cannot be read"),
         ("oracle", ["protocol.block=3"], "'protocol.block' is unknown. Did you mean 'blocks'?"),
         ("oracle", ["protocol.blocks=many"], "'protocol.blocks' must be"),
-        ("oracle", ["protocol.blocks=0"], "greater than or equal to 1, got 0"),
+        ("oracle", ["protocol.blocks=-1"], "greater than or equal to 0, got -1"),
         ("oracle", ["engines.world.world=exactt"], "got 'exactt'. Did you mean 'exact'?"),
         ("oracle", ["engines.world.slot=1"], "'engines.world.slot' is unknown. Did you mean 'slots'?"),
         ("oracle", ["engines.world.kind=llamacp"], "got"),
@@ -45,7 +45,7 @@ def test_bad_config_says_what_to_do(source: str, overrides: list[str], words: st
 
 def test_every_problem_is_listed_at_once() -> None:
     with pytest.raises(DhdError) as caught:
-        load_config("oracle", ["protocol.blocks=0", "sed=4", "outcomes.no_answer=wrong"])
+        load_config("oracle", ["protocol.blocks=-1", "sed=4", "outcomes.no_answer=wrong"])
     assert all(word in str(caught.value) for word in ("protocol.blocks", "'sed'", "outcomes.no_answer"))
 
 
@@ -82,7 +82,7 @@ def test_every_kind_of_engine_has_a_public_name() -> None:
     assert config.engines["world"].public_name == "org/tiny"
     named = load_config("oracle", [*VLLM, "engines.world.model=/models/tiny", "engines.world.name=tiny"])
     assert named.engines["world"].public_name == "tiny"
-    assert ENGINE_KINDS.keys() == {"llamacpp", "vllm", "scripted"}
+    assert ENGINE_KINDS.keys() == {"llamacpp", "vllm", "openai", "scripted"}
     assert all("public_name" in dir(kind) for kind in ENGINE_KINDS.values())
 
 

@@ -1,1 +1,1 @@
-"""The actor's roles: prompts, and the parsing of what comes back. No function here ever receives a reference answer."""
+"""The roles: prompts, and the parsing of what comes back. Only the evaluator's prompt ever holds a reference answer."""

@@ -23,6 +23,7 @@ from dhd_labels.replay.store import CallRow
 
 Calls = Mapping[str, Sequence[CallRow]]
 NOT_ASKED = "the evaluator was not asked yet"
+TWO_VERDICTS = "the evaluator gave two verdicts; its last one counts"
 
 
 def evaluator_ticket(problem_id: str, answer: str) -> str:
@@ -69,7 +70,8 @@ def _from_store(rows: Sequence[CallRow] | None, answer: str) -> Graded:
     verdict = _verdict(rows[-1].reply)
     if verdict.correct is None:
         return Graded("operational", f"evaluator: {verdict.reason}", answer, None, "evaluator")
-    return Graded("graded", None, answer, verdict.correct, "evaluator")
+    flag = TWO_VERDICTS if verdict.conflict else None
+    return Graded("graded", flag, answer, verdict.correct, "evaluator")
 
 
 def _verdict(reply: ChatReply) -> Verdict:

@@ -157,7 +157,9 @@ def noise_sentence(config: RunConfig, probe: ProbeResult | None) -> str:
     measured = probe.sentence() if probe else "The server was not probed."
     against = ""
     if config.noise == "batch_invariant" and probe and not probe.identical:
-        against = " So this server was NOT batch invariant, in spite of the declaration: the labels are single noisy draws."
+        against = (
+            " So this server was NOT batch invariant, in spite of the declaration: the labels are single noisy draws."
+        )
     return f"{declared} {measured}{against}"
 
 

@@ -64,6 +64,11 @@ class RolePlan:
         total = (self.prompt_tokens - cached) * self.price.input + cached * (self.price.cached or 0.0)
         return (total + self.output_tokens * self.price.output) / 1_000_000
 
+    def tokens(self) -> tuple[int, ...]:
+        """Return tokens read unshared, with shared calls, with shared prefixes; tokens written, and at most."""
+        read = (self.prompt_tokens_unshared, self.prompt_tokens, self.prompt_tokens_computed)
+        return (*read, self.output_tokens, self.output_tokens_max)
+
     def as_json(self) -> dict[str, Any]:
         """Return the plan as plain data, with the cost instead of the price."""
         found = asdict(self)
@@ -128,8 +133,10 @@ class RunPlan:
         }
 
     def tables(self) -> tuple[Table, ...]:
-        """Return the problems, the studies, the roles, and the planned answers by arm."""
-        return (self._source_table(), self._study_table(), self._role_table(), self._arm_table())
+        """Return the problems, the studies, the roles, their tokens, and the planned answers by arm."""
+        return (
+            self._source_table(), self._study_table(), self._role_table(), self._token_table(), self._arm_table()
+        )  # fmt: skip
 
     def _source_table(self) -> Table:
         rows = tuple(
@@ -149,20 +156,25 @@ class RunPlan:
     def _role_table(self) -> Table:
         rows = tuple(
             (
-                role.role, role.model, role.host, f"{'<= ' if role.at_most else ''}{role.calls:,}",
-                f"{role.prompt_tokens_unshared:,}", f"{role.prompt_tokens:,}", f"{role.prompt_tokens_computed:,}",
-                f"{role.output_tokens:,}", f"{role.output_tokens_max:,}",
+                role.role,
+                role.model,
+                role.host,
+                f"{'<= ' if role.at_most else ''}{role.calls:,}",
                 "-" if role.cost is None else f"{role.cost:,.2f}",
             )
             for role in self.roles
-        )  # fmt: skip
-        columns = (
-            "role", "model", "host", "calls", "prompt tokens, a call an answer", "with shared calls",
-            "and shared prefixes", "tokens written", "at most", "cost",
-        )  # fmt: skip
-        probe = f" The start-up probe makes {self.probe_calls} calls more." if self.probe_calls else ""
-        note = f"Tokens are estimated at {CHARACTERS_A_TOKEN} characters each, without retries.{probe}"
-        return Table("Calls and tokens by role", columns, rows, note)
+        )
+        note = f"The start-up probe makes {self.probe_calls} calls more." if self.probe_calls else ""
+        return Table("Calls by role, without retries", ("role", "model", "host", "calls", "cost"), rows, note)
+
+    def _token_table(self) -> Table:
+        rows = tuple((role.role, *(f"{tokens:,}" for tokens in role.tokens())) for role in self.roles)
+        columns = ("role", "read, unshared", "shared calls", "shared prefixes", "written", "written, at most")
+        note = (
+            f"Estimated at {CHARACTERS_A_TOKEN} characters a token. Read: one call for each planned answer; one for "
+            "each distinct call; and what a prefix cache that never forgets leaves to compute."
+        )
+        return Table("Tokens by role", columns, rows, note)
 
     def _arm_table(self) -> Table:
         return Table("Planned answers by arm", ("arm", "answers"), tuple((a, f"{n:,}") for a, n in self.arms.items()))

@@ -53,10 +53,10 @@ def rows() -> dict[str, list[dict[str, Any]]]:
 def facts(counts: dict[str, dict[str, int]], **changes: Any) -> card.CardFacts:
     given: dict[str, Any] = {
         "title": "Quickstart labels",
-        "roles": (card.RoleFacts("actor", "scripted", "oracle", None, 0.7, 1.0, 4096),),
+        "roles": (card.RoleFacts("actor", "scripted", "oracle", "oracle", None, 0.7, 1.0, 4096),),
         "actor": "oracle",
         "integrator": "oracle",
-        "protocol": card.ProtocolFacts(5, 5, 2, 1, 1),
+        "protocol": card.ProtocolFacts(5, 5, 2, ("Matched blocks, each problem: 5.",)),
         "noise": "temperature 0.7 with a seed per draw; identical inputs disagree in 7.3 % of blocks.",
         "seed": 7,
         "benchmarks": (card.BenchmarkFacts("quickstart", "apache-2.0", True, True, True),),

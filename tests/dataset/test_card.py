@@ -94,7 +94,7 @@ def test_text_of_users_and_models_cannot_act() -> None:
             noise=evil,
             limits=(evil,),
             tables=(Table(evil, (evil,), ((evil,),), evil),),
-            roles=(card.RoleFacts(evil, evil, evil, evil, 0.0, 1.0, 1),),
+            roles=(card.RoleFacts(evil, evil, evil, evil, evil, 0.0, 1.0, 1),),
             versions={evil: evil},
         )
     )

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import problem, reply
 
+from dhd_labels.grading.grader import grade_by_rules
 from dhd_labels.protocol.parse import parse_message, parse_roles
 from dhd_labels.protocol.reasoning import UNCLOSED, SplitText, has_harmony, split_reasoning
-from dhd_labels.protocol.roles import _is_final
+from dhd_labels.protocol.roles import is_final
 from dhd_labels.records import Role
 from dhd_labels.replay.collect import judge_reply
 
@@ -79,9 +80,9 @@ def test_malformed_harmony_is_a_failure_with_a_reason(text: str, reason: str) ->
 
 @pytest.mark.parametrize("text", [*MALFORMED, "<think>Answer: 7"])
 def test_an_integrator_that_says_nothing_final_is_operational_and_asked_again(text: str) -> None:
-    status, reason, answer, correct = judge_reply(reply(text), problem())
-    assert (status, answer, correct) == ("operational", None, None) and reason == split_reasoning(text).problem
-    assert not _is_final(reply(text))
+    graded = judge_reply(reply(text), problem(), grade_by_rules)
+    assert (graded.status, graded.correct) == ("operational", None) and graded.reason == split_reasoning(text).problem
+    assert not is_final(reply(text))
 
 
 @pytest.mark.parametrize(
@@ -90,19 +91,20 @@ def test_an_integrator_that_says_nothing_final_is_operational_and_asked_again(te
 )  # fmt: skip
 def test_tokens_without_a_final_part_are_operational(text: str, status: str, reasoning: str | None) -> None:
     answer = replace(reply(text, status), reasoning=reasoning, completion_tokens=812)
-    assert judge_reply(answer, problem()) == ("operational", "empty_final_with_tokens", None, None)
-    assert not _is_final(answer)
+    graded = judge_reply(answer, problem(), grade_by_rules)
+    assert (graded.status, graded.reason, graded.correct) == ("operational", "empty_final_with_tokens", None)
+    assert not is_final(answer)
     assert parse_message(answer, 0, ROLE).status == "empty"
 
 
 def test_a_cut_off_reply_stays_truncated_whatever_it_was_inside() -> None:
-    assert judge_reply(reply("<think>7", "truncated"), problem())[0] == "truncated"
+    assert judge_reply(reply("<think>7", "truncated"), problem(), grade_by_rules).status == "truncated"
     assert parse_message(reply("<think>Key idea: x"), 0, ROLE).status == "truncated"
 
 
 def test_an_integrator_in_harmony_is_graded_by_its_final_channel() -> None:
     text = f"{ANALYSIS}, maybe \\boxed{{9}}<|end|>{FINAL}Answer: \\boxed{{7}}<|return|>"
-    assert judge_reply(reply(text), problem())[3] is True
+    assert judge_reply(reply(text), problem(), grade_by_rules).correct is True
 
 
 tokens = st.sampled_from(

@@ -15,7 +15,7 @@ from dhd_labels import oracle as world_module
 from dhd_labels.engines.base import ChatReply, ChatRequest
 from dhd_labels.engines.scripted import ScriptedEngine
 from dhd_labels.errors import DhdError
-from dhd_labels.labels import direction, label_pool
+from dhd_labels.labels import direction
 from dhd_labels.oracle import World
 from dhd_labels.records import Arm, MessageLabel
 from dhd_labels.replay import run as run_module
@@ -26,7 +26,7 @@ from dhd_labels.report.summary import summarise
 
 def results(report: RunReport) -> list[ProblemResult]:
     store = report.directory.open_store()
-    found = list(collect(store, report.directory.config, report.directory.integrator))
+    found = list(collect(store, report.directory.config, report.directory.models))
     store.close()
     return found
 
@@ -36,7 +36,7 @@ def labels(report: RunReport) -> dict[tuple[int, int], MessageLabel]:
         (int(r.problem.problem_id.partition(":")[2]), label.slot): label
         for r in results(report)
         if r.pool
-        for label in label_pool(r.problem, r.pool, r.outcomes, "missing")
+        for label in r.labels(r.main_outcomes(), "missing")
     }
 
 

@@ -13,6 +13,7 @@ from support import ROOT, message, pool, problem, reply
 
 from dhd_labels.errors import DhdError
 from dhd_labels.replay.lock import RunLock
+from dhd_labels.replay.plan import Studies
 from dhd_labels.replay.salvage import salvage
 from dhd_labels.replay.store import CallRow, Store
 
@@ -28,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 
 def filled(path: Path, rows: int) -> None:
     store = Store.create_or_open(path)
-    store.add_problem(0, problem())
+    store.add_problem(0, problem(), Studies())
     store.add_pool(pool())
     for number in range(rows):
         store.add_calls([row(number, "x" * 500)])
@@ -74,10 +75,10 @@ def test_a_pool_edited_by_hand_is_refused(path: Path) -> None:
 
 def test_a_problem_that_changed_is_refused(path: Path) -> None:
     store = Store.create_or_open(path)
-    store.add_problem(0, problem())
-    store.add_problem(0, problem())
+    store.add_problem(0, problem(), Studies())
+    store.add_problem(0, problem(), Studies())
     with pytest.raises(DhdError, match="'t:1' must be the one this run began with"):
-        store.add_problem(0, problem(reference="8"))
+        store.add_problem(0, problem(reference="8"), Studies())
     assert list(store.problems()) == [problem()]
     store.close()
 
@@ -97,7 +98,7 @@ def test_a_later_format_is_refused(path: Path) -> None:
     with sqlite3.connect(path) as db:
         db.execute("PRAGMA user_version=99")
     db.close()
-    with pytest.raises(DhdError, match="must have format 1, got 99"):
+    with pytest.raises(DhdError, match="must have format 1 or 2, got 99"):
         Store.create_or_open(path)
 
 
@@ -208,8 +209,8 @@ def test_salvage_that_fails_midway_changes_nothing(path: Path, monkeypatch: pyte
 
 def test_problems_can_be_added_in_front_later(path: Path) -> None:
     store = Store.create_or_open(path)
-    store.add_problem(0, problem(problem_id="t:b"))
-    store.add_problem(0, problem(problem_id="t:a"))
+    store.add_problem(0, problem(problem_id="t:b"), Studies())
+    store.add_problem(0, problem(problem_id="t:a"), Studies())
     assert [p.problem_id for p in store.problems()] == ["t:a", "t:b"]
     store.close()
 
