@@ -24,6 +24,8 @@ MINUS = str.maketrans(dict.fromkeys("\u2212\u2013\u2010\u2011\ufe63\uff0d", "-")
 _PLAIN = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)")
 _COMMAS = re.compile(r"[+-]?\d{1,3}(?:(?:,|\{,\})\d{3})+(?:\.\d*)?")
 _QUANTITY = re.compile(r"(\S+?)(e[+-]?\d{1,4})?(?:\s+(\S.*))?", re.IGNORECASE)
+# Another value, or a word that joins two, where a unit should be.
+_NO_UNIT = re.compile(r"\b(?:or|and|to)\b|(?:^|\s)[+-]?\d(?!\s*/)", re.IGNORECASE)
 # "T0" for "TO", and a letter O or o inside a number ("48O").
 _T0 = re.compile(r"(?<=\s)[Tt]0(?=\s)")
 _DIGIT_O = re.compile(r"(?<=\d)[Oo]|(?<![A-Za-z])[Oo](?=[\d.])")
@@ -98,7 +100,7 @@ def read_letters(text: str, noted: Counter[str]) -> tuple[AnswerType, str]:
     # Letters without separators must ascend ("ACD"): else every word in capitals would be a key.
     if len(parts) == 1 and sorted(set(key)) == list(key):
         parts = list(key)
-    if not all(re.fullmatch("[A-Z]", part) for part in parts):
+    if not parts or not all(re.fullmatch("[A-Z]", part) for part in parts):
         raise ValueError(f"must be option letters, got {text!r}")
     if len(set(parts)) < len(parts):
         raise ValueError(f"must name each option once, got {text!r}")
@@ -130,7 +132,7 @@ def _interval(part: str, text: str, noted: Counter[str]) -> str:
 
 def _read_quantity(text: str, noted: Counter[str]) -> str:
     found = _QUANTITY.fullmatch(text.strip())
-    if found is None:
+    if found is None or _NO_UNIT.search(found[3] or ""):
         raise ValueError(f"must be a number with a unit, got {text!r}")
     number, exponent, unit = found.groups()
     return f"{read_number(number, noted)}{(exponent or '').lower()}{' ' + unit if unit else ''}"
