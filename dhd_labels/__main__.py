@@ -32,32 +32,26 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 @app.command()
 def problems(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="quickstart, jsonl or oracle.")],
-    path: Annotated[str | None, typer.Option(help="File of problems, for `jsonl`.")] = None,
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="omni-math-2, jeebench, scibench, lab-bench, mascqa, quickstart, jsonl or oracle."
+        ),
+    ],
+    path: Annotated[str | None, typer.Option(help="The upstream file or folder, unchanged; or your own JSONL.")] = None,
     json: Json = False,
 ) -> None:
-    """Read and check a benchmark: what is usable, what is left out and why."""
-    from dhd_labels.benchmarks import read_problems
+    """Read and check a benchmark: what is usable, what is left out and why, and what its licence allows."""
+    from dhd_labels.benchmarks import facts, read_problems
     from dhd_labels.config import BenchmarkConfig
-    from dhd_labels.report.table import Table
+    from dhd_labels.report.benchmark import describe, to_table
 
     found = read_problems(BenchmarkConfig(name=name, path=path))
-    facts: dict[str, Any] = {
-        "rows": found.rows,
-        "usable": len(found.problems),
-        "by_answer_type": found.by_answer_type,
-        "excluded": dict(found.excluded),
-        "duplicates": found.excluded.get("duplicate_id", 0),
-        "license": sorted({p.license for p in found.problems}),
-        "train_allowed": all(p.train_allowed for p in found.problems),
-        "commercial_use": all(p.commercial_use for p in found.problems),
-        "redistribute_text": True,
-    }
+    described = describe(facts(name), found)
     if json:
-        _print_json(facts)
+        _print_json(described)
     else:
-        rows = tuple((key, jsonlib.dumps(value)) for key, value in facts.items())
-        console().print(Table(f"Benchmark {name}", ("fact", "value"), rows).to_rich())
+        console().print(to_table(facts(name), found).to_rich())
 
 
 @app.command()

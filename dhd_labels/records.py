@@ -16,7 +16,12 @@ from typing import Any, Literal, get_args
 POOL_SIZE = 5
 """Messages in a pool (paper: H5)."""
 
-AnswerType = Literal["integer", "number", "choice"]
+AnswerType = Literal["integer", "number", "choice", "choices", "choice_any", "quantity", "range", "expression", "text"]
+"""What a problem asks for; it picks the grading rule. `benchmarks/gold.py` gives the form of the reference of each."""
+
+LETTER_TYPES: tuple[AnswerType, ...] = ("choice", "choices", "choice_any")
+"""One option letter, a set of letters, any one of several letters."""
+
 MessageStatus = Literal["ok", "not_renderable", "parse_failed", "truncated", "empty", "server_error"]
 OutcomeStatus = Literal["graded", "no_answer", "truncated", "operational", "undetermined"]
 Stability = Literal["stable_helpful", "stable_harmful", "indeterminate"]
@@ -52,7 +57,9 @@ class VisibleProblem:
 class Problem:
     """One benchmark problem with its reference answer and its licence.
 
-    `choices` holds option texts in letter order (empty unless `answer_type` is "choice"); `reference` is then a letter.
+    `choices` holds option texts in letter order. It is empty unless the answer is option letters, and also where the
+    question itself shows the options. `commercial_use` is None where nobody knows. `metadata` has what the benchmark's
+    own scorer needs; no actor sees it.
     """
 
     problem_id: str
@@ -63,7 +70,8 @@ class Problem:
     choices: tuple[str, ...]
     license: str
     train_allowed: bool
-    commercial_use: bool
+    commercial_use: bool | None
+    redistribute_text: bool = True
     metadata: Mapping[str, str] = field(default_factory=dict)
 
     def visible(self) -> VisibleProblem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -12,6 +13,9 @@ from dhd_labels.engines.base import ChatReply
 from dhd_labels.records import Arm, Message, Outcome, Pool, Problem, Replay
 
 ROOT = Path(__file__).parents[1]
+_SHARED = (os.environ.get("DHD_SHARED"), ROOT / "shared", ROOT.parent / "shared")
+SHARED = next((Path(place) for place in _SHARED if place and Path(place, "benchmarks").is_dir()), None)
+"""Where real benchmark files are kept, or None; they are no part of the package, and tests skip without them."""
 
 
 def problem(**changes: object) -> Problem:

@@ -1,7 +1,8 @@
-"""JSONL problems: the package's own quickstart set and a user's own file.
+"""JSON lines in the package's own form: the quickstart set and a user's own file.
 
-A line is an object with `id`, `question`, `reference`, `answer_type` (integer, number or choice) and, for a choice,
-`choices`. Optional: `license`, `train_allowed`, `commercial_use`; other keys are kept as metadata.
+A line is an object with `id`, `question`, `reference`, `answer_type` (see `records.AnswerType`) and, for option
+letters, `choices`. Optional: `license`, `train_allowed`, `commercial_use`, `redistribute_text`; other keys are kept as
+metadata. A line that cannot be used is counted by reason.
 """
 
 from __future__ import annotations
@@ -9,108 +10,125 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from importlib import resources
-from pathlib import Path
 from typing import Any, get_args
 
-from dhd_labels.benchmarks.problem_set import ProblemSet, problem_set
-from dhd_labels.config import BenchmarkConfig
-from dhd_labels.errors import DhdError, did_you_mean
-from dhd_labels.records import AnswerType, Problem
+from dhd_labels.benchmarks.fields import check_letters, present
+from dhd_labels.benchmarks.gold import read_gold
+from dhd_labels.benchmarks.problem_set import ProblemSet, Row, UnusableRowError, collect
+from dhd_labels.benchmarks.registry import RegistryFacts
+from dhd_labels.errors import did_you_mean
+from dhd_labels.grading.rules import grade
+from dhd_labels.records import LETTER_TYPES, AnswerType, Problem
 from dhd_labels.text import storable
 
-QUICKSTART = "quickstart"
-_LICENSE = "apache-2.0"
-_OWN = {"id", "question", "reference", "answer_type", "choices", "license", "train_allowed", "commercial_use"}
+SUBSET = "half"
+_MAX_OPTIONS = 26
+_FLAGS = ("train_allowed", "commercial_use", "redistribute_text")
+_OWN = {"id", "question", "reference", "answer_type", "choices", "license", *_FLAGS}
 
 
-def read_quickstart(subset: str | None) -> ProblemSet:
+def read_quickstart(entry: RegistryFacts, subset: str | None) -> ProblemSet:
     """Read the package's own problems; `subset` is a half (`tune`, `report`) or None for both."""
     text = resources.files("dhd_labels").joinpath("benchmarks", "quickstart.jsonl").read_text(encoding="utf-8")
-    rows = [json.loads(line) for line in text.splitlines() if line.strip()]
-    halves = {row["half"] for row in rows}
-    if subset is not None and subset not in halves:
-        raise DhdError(f"The 'benchmark.subset' {subset!r} is unknown. {did_you_mean(subset, halves)}")
-    chosen = [row for row in rows if subset in (None, row["half"])]
-    problems = [_problem(row, QUICKSTART, f"line {number}", _LICENSE) for number, row in enumerate(chosen, 1)]
-    return problem_set(_interleave(problems), len(chosen), {})
+    rows = [(f"line {number}", json.loads(line)) for number, line in enumerate(text.splitlines(), 1)]
+    found = read_own(rows, entry, subset)
+    return replace(found, problems=tuple(_interleave(found.problems)), expected=entry.rows)
 
 
-def read_jsonl(config: BenchmarkConfig) -> ProblemSet:
-    """Read a user's own problems.
+def read_own(
+    rows: Iterable[tuple[str, Row | UnusableRowError]], entry: RegistryFacts, subset: str | None
+) -> ProblemSet:
+    """Read rows in the package's own form; `entry` gives the licence of rows that state none.
 
     Raises:
-        DhdError: no path, no such file, or a line that is not an object with the required keys (named by number).
+        DhdError: every row lacks a required key, or no row is of the subset.
     """
-    if config.path is None:
-        raise DhdError("The 'benchmark.path' must name a JSONL file for benchmark 'jsonl', got nothing")
-    path = Path(config.path)
-    try:
-        # Not splitlines(): it would also split at U+2028, which JSON allows inside a string.
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DhdError(f"The problem file {config.path!r} cannot be read: {error}") from None
-    problems, excluded = [], Counter[str]()
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        row = _row(line, f"{path.name}:{number}")
-        if config.subset is not None and row.get("half") != config.subset:
-            excluded["other_subset"] += 1
-            continue
-        problems.append(_problem(row, "jsonl", f"{path.name}:{number}", "unknown"))
-    return problem_set(problems, len(problems) + sum(excluded.values()), excluded)
+
+    def make(row: Row, where: str, noted: Counter[str]) -> Problem:
+        return _checked(_problem(row, where, entry), where)
+
+    chosen = None if subset is None else (SUBSET, subset)
+    return collect(rows, make, subset=chosen, rename_collisions=False)
 
 
-def _row(line: str, where: str) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DhdError(f"The line {where} must be a JSON object: {error}") from None
-    if not isinstance(row, dict):
-        raise DhdError(f"The line {where} must be a JSON object, got {type(row).__name__}")
-    return row
-
-
-def _problem(row: dict[str, Any], benchmark: str, where: str, license_: str) -> Problem:
+def _problem(row: Row, where: str, entry: RegistryFacts) -> Problem:
     for key in ("id", "question"):
-        if not isinstance(row.get(key), str) or not row[key].strip():
-            raise DhdError(f"The {key!r} of {where} must be a non-empty string, got {row.get(key)!r}")
-    kinds = get_args(AnswerType)
-    if row.get("answer_type") not in kinds:
-        hint = did_you_mean(str(row.get("answer_type")), kinds)
-        raise DhdError(f"The 'answer_type' of {where} must be known, got {row.get('answer_type')!r}. {hint}")
+        value = present(row, key, where)
+        if not isinstance(value, str) or not value.strip():
+            raise _bad(key, where, "a non-empty string", value)
+    kind, kinds = present(row, "answer_type", where), get_args(AnswerType)
+    if kind not in kinds:
+        hint = did_you_mean(str(kind), kinds)
+        text = f"The 'answer_type' of {where} must be known, got {_shown(kind)}. {hint}"
+        raise UnusableRowError("unknown_answer_type", text)
     reference = row.get("reference")
     if reference is not None and (isinstance(reference, bool) or not isinstance(reference, str | int | float)):
-        raise DhdError(f"The 'reference' of {where} must be a string or a number, got {reference!r}")
+        raise _bad("reference", where, "a string or a number", reference)
     choices = row.get("choices") or []
-    if not isinstance(choices, list) or not all(isinstance(c, str) for c in choices) or len(choices) > 26:
-        raise DhdError(f"The 'choices' of {where} must be a list of at most 26 strings, got {choices!r}")
+    if not isinstance(choices, list) or not all(isinstance(c, str) for c in choices) or len(choices) > _MAX_OPTIONS:
+        raise _bad("choices", where, f"a list of at most {_MAX_OPTIONS} strings", choices)
+    commercial_use, train_allowed, redistribute_text = (
+        _flag(row, key, where, default)
+        for key, default in (
+            ("commercial_use", bool(entry.commercial_use)),
+            ("train_allowed", entry.train_allowed),
+            ("redistribute_text", entry.redistribute_text),
+        )
+    )
     return Problem(
-        problem_id=storable(f"{benchmark}:{row['id']}"),
-        benchmark=benchmark,
+        problem_id=storable(f"{entry.name}:{row['id']}"),
+        benchmark=entry.name,
         question=storable(row["question"].strip()),
         reference="" if reference is None else storable(str(reference)),
-        answer_type=row["answer_type"],
+        answer_type=kind,
         choices=tuple(map(storable, choices)),
-        license=_license(row, where, license_),
-        train_allowed=_flag(row, "train_allowed", where, True),
-        commercial_use=_flag(row, "commercial_use", where, license_ == _LICENSE),
+        license=_license(row, where, entry.license),
+        train_allowed=train_allowed,
+        commercial_use=commercial_use,
+        redistribute_text=redistribute_text,
         metadata={storable(key): storable(str(value)) for key, value in row.items() if key not in _OWN},
     )
 
 
-def _flag(row: dict[str, Any], key: str, where: str, default: bool) -> bool:
+def _checked(problem: Problem, where: str) -> Problem:
+    """Check the reference by the rule that will grade against it, before any call is paid for."""
+    if not problem.reference.strip():
+        raise UnusableRowError("no_reference", f"The 'reference' of {where} is blank")
+    try:
+        if problem.answer_type in ("integer", "number", "choice"):
+            if grade(problem, problem.reference).correct is not True:
+                raise ValueError(f"The reference {problem.reference!r} must be equal to itself")
+            return problem
+        reference = read_gold(problem.answer_type, problem.reference, Counter())
+        if problem.answer_type in LETTER_TYPES and problem.choices:
+            check_letters(reference, len(problem.choices))
+    except ValueError as error:
+        raise UnusableRowError("gold_error", f"The 'reference' of {where} is not usable: {error}") from None
+    return replace(problem, reference=reference)
+
+
+def _bad(key: str, where: str, rule: str, value: Any) -> UnusableRowError:
+    return UnusableRowError("bad_value", f"The {key!r} of {where} must be {rule}, got {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 100 else f"{shown[:97]}..."
+
+
+def _flag(row: Row, key: str, where: str, default: bool) -> bool:
     value = row.get(key, default)
     if not isinstance(value, bool):  # bool("false") is True: a ban would become a permission
-        raise DhdError(f"The {key!r} of {where} must be true or false, got {value!r}")
+        raise _bad(key, where, "true or false", value)
     return value
 
 
-def _license(row: dict[str, Any], where: str, default: str) -> str:
+def _license(row: Row, where: str, default: str) -> str:
     value = row.get("license", default)
     if not isinstance(value, str) or not value.strip():
-        raise DhdError(f"The 'license' of {where} must be a non-empty string, got {value!r}")
+        raise _bad("license", where, "a non-empty string", value)
     return storable(value.strip())
 
 

@@ -33,7 +33,7 @@ class BenchmarkConfig(Frozen):
     """Which problems to read."""
 
     name: str
-    path: str | None = Field(default=None, description="file or folder of problems")
+    path: str | None = Field(default=None, description="upstream file or folder, or your own JSONL")
     subset: str | None = Field(default=None, description="part of the benchmark, e.g. the quickstart's `report` half")
     size: int | None = Field(default=None, ge=1, description="at most this many problems, in benchmark order")
 

@@ -130,7 +130,9 @@ def _benchmarks(results: Sequence[ProblemResult]) -> list[BenchmarkFacts]:
     found: dict[str, BenchmarkFacts] = {}
     for result in results:
         p = result.problem
-        found[p.benchmark] = BenchmarkFacts(p.benchmark, p.license, p.train_allowed, p.commercial_use, True)
+        found[p.benchmark] = BenchmarkFacts(
+            p.benchmark, p.license, p.train_allowed, p.commercial_use, p.redistribute_text
+        )
     return list(found.values())
 
 

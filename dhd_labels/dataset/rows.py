@@ -46,13 +46,14 @@ def problem_rows(results: Iterable[ProblemResult]) -> Iterator[dict[str, Any]]:
     """Yield one row a problem, also for those without a pool."""
     for result in results:
         problem = result.problem
+        shown = problem.redistribute_text
         yield {
             "problem_id": problem.problem_id,
             "benchmark": problem.benchmark,
-            "question": problem.question,
-            "choices": list(problem.choices),
+            "question": problem.question if shown else None,
+            "choices": list(problem.choices) if shown else None,
             "answer_type": problem.answer_type,
-            "reference": problem.reference,
+            "reference": problem.reference if shown else None,
             "pool_status": result.status,
             "pool_reason": result.reason,
             **_licence(problem),

@@ -145,7 +145,7 @@ class Store:
             if known is None:
                 taken = json.dumps([name for name, part in asdict(studies).items() if part])
                 self._db.execute("INSERT INTO problems VALUES (?,?,?,?)", (problem.problem_id, ordinal, content, taken))
-            elif known[0] != content:
+            elif _problem(self.path, known[0]) != problem:
                 raise DhdError(
                     f"The problem {problem.problem_id!r} must be the one this run began with, but its text, reference "
                     "or licence changed. Use the old problem file, or a new --run-dir."
