@@ -13,6 +13,23 @@ from dhd_labels.engines.base import ChatReply
 from dhd_labels.records import Arm, Message, Outcome, Pool, Problem, Replay
 
 ROOT = Path(__file__).parents[1]
+MAIN_PASS = ("protocol.alone_draws=1", "protocol.only_draws=1", "protocol.prefix_draws=1", "protocol.without_draws=1")
+"""The 25 comparisons of the paper's main pass."""
+SOLVER = "{kind: scripted, world: %s, solver_seed: 5, slots: 8}"
+BINDING = "{engine: %s, prompt: standard/%s, temperature: %s, max_tokens: 256}"
+EVERYTHING = (
+    *MAIN_PASS,
+    "protocol.share=true",
+    "protocol.blocks=5",
+    f"engines.other={SOLVER % 'stochastic'}",
+    f"roles.other_integrator={BINDING % ('other', 'integrator', 0.7)}",
+    f"roles.evaluator={BINDING % ('world', 'evaluator', 0)}",
+    "grading=evaluator",
+    "sensitivity.order={problems: 8, blocks: 3}",
+    "sensitivity.integrator={problems: 8, blocks: 3}",
+    "masking={repeats: 2, cases: {wrong_helpful: 4, correct_harmful: 2, indeterminate: 2}}",
+)
+"""Every arm, role and study there is, for the oracle preset."""
 _SHARED = (os.environ.get("DHD_SHARED"), ROOT / "shared", ROOT.parent / "shared")
 SHARED = next((Path(place) for place in _SHARED if place and Path(place, "benchmarks").is_dir()), None)
 """Where real benchmark files are kept, or None; they are no part of the package, and tests skip without them."""

@@ -30,12 +30,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_plan_counts_what_run_calls(made: Path) -> None:
     planned = json.loads(cli("plan", "oracle", *SMALL, "--json").stdout)
     state = json.loads(cli("status", str(made / "run"), "--json").stdout)
-    assert planned["estimated"] is True and planned["problems"] == 6
+    assert planned["estimated"] is False and planned["problems"] == 6
     called: dict[str, int] = {}
     for row in state["calls"]:
         called[row["role"]] = called.get(row["role"], 0) + row["calls"]
     assert {role["role"]: role["calls"] for role in planned["roles"]} == called
-    assert planned["arms"] == {"alone": 24, "only i": 120, "full": 24, "without i": 60}
+    assert planned["arms"] == {"alone": 24, "only i": 120, "blocks: full": 24, "blocks: without i of 5": 60}
 
 
 def test_plan_makes_no_file_and_needs_no_model(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from dhd_labels.benchmarks.registry import ORACLE, QUICKSTART, facts, resolve_name
+from dhd_labels.benchmarks import NotOnDiskError, facts, resolve_name
 from dhd_labels.config import BenchmarkConfig, RunConfig
 from dhd_labels.engines.base import Turn
 from dhd_labels.errors import DhdError
@@ -45,13 +45,20 @@ def _add_source(config: RunConfig, source: BenchmarkConfig, total: _Totals) -> S
     """Add the problems of one benchmark; return what was found of it."""
     limits = study_limits(config)
     name = resolve_name(source.name)
-    if source.path is not None or name in (ORACLE, QUICKSTART):
-        found = read_source(config, source)
-        # Which of the problems get the blocks does not change the counts, so their order of reading is as good.
-        for rank, problem in enumerate(found.problems):
-            total.add(problem, studies_at(limits, rank), 1)
-        return SourcePlan(name, len(found.problems), dict(found.excluded), False)
-    known = facts(name)
+    try:
+        found = read_source(config, source, fetch=False)
+    except NotOnDiskError:
+        return _add_from_registry(config, source, total)
+    # Which of the problems get the blocks does not change the counts, so their order of reading is as good.
+    for rank, problem in enumerate(found.problems):
+        total.add(problem, studies_at(limits, rank), 1)
+    return SourcePlan(name, len(found.problems), dict(found.excluded), False)
+
+
+def _add_from_registry(config: RunConfig, source: BenchmarkConfig, total: _Totals) -> SourcePlan:
+    limits = study_limits(config)
+    known = facts(source.name)
+    name = known.name
     if known.rows_usable is None or known.median_prompt_characters is None:
         raise DhdError(f"The 'path' of benchmark {source.name!r} must be set: nothing is known of it without its file")
     count = min(known.rows_usable, source.size or known.rows_usable)

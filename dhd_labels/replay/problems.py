@@ -22,10 +22,11 @@ def load_problems(config: RunConfig) -> tuple[tuple[Problem, ...], dict[str, int
     return tuple(problems), excluded
 
 
-def read_source(config: RunConfig, source: BenchmarkConfig) -> ProblemSet:
-    """Read one benchmark of a config.
+def read_source(config: RunConfig, source: BenchmarkConfig, *, fetch: bool = True) -> ProblemSet:
+    """Read one benchmark of a config; without `fetch` only from this machine.
 
     Raises:
+        NotOnDiskError: it is not on this machine, or cannot be fetched.
         DhdError: the benchmark cannot be read, or a scripted engine would not know it.
     """
     worlds = [World(e.world, e.world_seed) for e in config.engines.values() if isinstance(e, ScriptedConfig)]
@@ -34,4 +35,4 @@ def read_source(config: RunConfig, source: BenchmarkConfig) -> ProblemSet:
             f"The 'benchmark.name' must be {ORACLE!r} when a role is played by a scripted engine, which knows no other "
             f"world, got {source.name!r}"
         )
-    return read_problems(source, worlds[0] if worlds else None)
+    return read_problems(source, worlds[0] if worlds else None, fetch=fetch)

@@ -47,7 +47,7 @@ def rows() -> dict[str, list[dict[str, Any]]]:
         for arm, kept, removed, correct in (("alone", [], None, False), ("without-1-of-3", [0, 2], 1, None))
     ]
     problems = [row("problems", problem_id=p, question=f"What is {p}?", choices=["x", "y"]) for p in SPLIT_OF]
-    return {"messages": messages, "replays": replays, "problems": problems}
+    return {"messages": messages, "replays": replays, "problems": problems, "masking": []}
 
 
 def facts(counts: dict[str, dict[str, int]], **changes: Any) -> card.CardFacts:

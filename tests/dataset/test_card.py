@@ -79,7 +79,7 @@ def test_the_card_says_what_it_must() -> None:
         "7.3 %",
     ):
         assert part in text
-    assert "| actor | scripted | oracle | - | 0.7 | 1.0 | 4096 |" in text
+    assert "| actor | scripted | oracle | oracle | - | 0.7 | 1.0 | 4096 |" in text
     assert "More Information Needed" not in text
     assert "not redistributed" not in card.render(facts(ROWS))
 

@@ -186,7 +186,7 @@ def write_labels(world: Any, out: Path) -> None:
     tables = {
         config: [
             {c.name: plain(row[c.name]) for c in schema.CONFIGS[config]}
-            for row in getattr(world, config).to_dict("records")
+            for row in (getattr(world, config).to_dict("records") if hasattr(world, config) else ())
         ]
         for config in schema.CONFIGS
     }
