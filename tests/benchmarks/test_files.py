@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,12 +14,13 @@ import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support import cli
+from support import ROOT, cli
 
 from dhd_labels.benchmarks import NotOnDiskError, ProblemSet, facts, files, read_problems
 from dhd_labels.config import BenchmarkConfig
 from dhd_labels.errors import DhdError
 from tests.benchmarks.upstream_rows import ROWS, row
+from tests.hub_stub import Repo, running
 
 
 def read(name: str, path: Path, **more: Any) -> ProblemSet:
@@ -221,3 +225,39 @@ def test_problems_of_a_wrong_file_exits_with_2(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text(lines(row("scibench")))
     done = cli("problems", "jeebench", "--path", str(tmp_path / "rows.jsonl"))
     assert done.returncode == 2 and "'type'" in done.stderr and not done.stdout
+
+
+@pytest.mark.parametrize("name", ["jeebench", "lab-bench", "omni-math-2"])
+def test_the_hub_is_asked_for_the_pinned_revision_once(tmp_path: Path, name: str) -> None:
+    upstream = facts(name).upstream
+    assert upstream is not None
+    content = {
+        "jeebench": {"test.json": json.dumps([row(name)]).encode(), "other.json": b"[]"},
+        "lab-bench": {
+            f"{subset}/train.jsonl": lines(row(name, tag=subset, id=subset, protocol="Mix.")).encode()
+            for subset in ("ProtocolQA", "SeqQA", "CloningScenarios", "FigQA")
+        },
+        "omni-math-2": {"Omni-Math-2.jsonl": lines(row(name)).encode(), "README.md": b"x"},
+    }[name]
+    with running() as hub:
+        hub.repos[upstream.repo] = Repo(private=False)
+        hub.repos[upstream.repo].commits[upstream.revision] = content
+        environment = {**os.environ, **hub.environment(tmp_path, token=None)}
+
+        def run(*command: str) -> str:
+            done = subprocess.run(
+                [sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        # Another file of the revision is cached already; that must not pass for the benchmark.
+        content["LICENSE"] = b"terms"
+        get = f"hf_hub_download({upstream.repo!r}, 'LICENSE', repo_type='dataset', revision={upstream.revision!r})"
+        run("-c", f"from huggingface_hub import hf_hub_download; {get}")
+        printed = []
+        for _ in range(2):
+            hub.requests.clear()
+            printed.append(json.loads(run("-m", "dhd_labels", "problems", name, "--json")))
+        assert printed[0] == printed[1] and printed[0]["usable"] == (3 if name == "lab-bench" else 1)
+        assert not hub.requests and not hub.unknown
