@@ -1,0 +1,131 @@
+"""Plans: counts against the arithmetic of the protocol, tokens against the prompts that are really sent."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import EVERYTHING, oracle
+
+from dhd_labels.benchmarks import PAPER_BENCHMARKS, facts
+from dhd_labels.config import RunConfig, load_config
+from dhd_labels.replay.estimate import plan_run
+from dhd_labels.replay.run import run
+from dhd_labels.replay.run_plan import CHARACTERS_A_TOKEN, RunPlan
+from tests.benchmarks.upstream_rows import row
+from tests.replay.test_run import Spy
+
+
+def calls(plan: RunPlan) -> dict[str, int]:
+    return {role.role: role.calls for role in plan.roles}
+
+
+@pytest.mark.parametrize(("preset", "masked", "swapped"), [("paper-oss", 0, 0), ("paper-gemma", 880, 2100)])
+def test_the_papers_campaigns_have_the_counts_of_the_protocol(preset: str, masked: int, swapped: int) -> None:
+    plan = plan_run(load_config(preset))
+    problems = 4181 + 515 + 580 + 741 + 649
+    assert plan.problems == problems == 6666 and plan.estimated
+    studies = {s.study: (s.units, s.comparisons, s.calls) for s in plan.studies}
+    assert studies["main"] == (problems, 25 * problems, 19 * problems)
+    assert studies["blocks"] == (5 * 200, 5 * 200 * 5 * 7, 5 * 200 * 5 * 7)
+    assert studies["order"] == (100, 100 * 3 * 7, 100 * 3 * 7)
+    assert studies.get("integrator", (0, 0, 0))[2] == swapped
+    assert studies.get("masking", (0, 0, 0))[2] == masked
+    integrator = 19 * problems + 35_000 + 2100 + masked
+    counted = calls(plan)
+    assert counted["recruiter"] == problems and counted["hypothesizer"] == 5 * problems
+    assert counted["integrator"] == integrator and counted.get("other_integrator", 0) == swapped
+    assert counted["evaluator"] == integrator + swapped + 5 * problems
+    assert plan.calls == sum(counted.values()) + 60
+
+
+def test_estimated_tokens_are_those_of_the_prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With messages as long as expected, the plan's tokens are those of a run, shared calls counted once."""
+    spy = Spy(monkeypatch)
+    config = oracle(*EVERYTHING, "masking=null", "benchmark.size=5")
+    run(config, tmp_path)
+    sent: dict[str, int] = {}
+    for request in spy.seen:
+        kind = request.turns[0].content.splitlines()[0].strip("# ").lower()
+        sent[kind] = sent.get(kind, 0) + sum(len(turn.content) + 1 for turn in request.turns)
+    plan = {role.role: role for role in plan_run(load_like(config, 60)).roles}
+    planned = plan["integrator"].prompt_tokens + plan["other_integrator"].prompt_tokens
+    assert planned * CHARACTERS_A_TOKEN == pytest.approx(sent["integrator"], rel=0.15)
+    assert plan["recruiter"].prompt_tokens * CHARACTERS_A_TOKEN == pytest.approx(sent["recruiter"], rel=0.02)
+    for role in plan.values():
+        assert role.prompt_tokens_computed <= role.prompt_tokens <= role.prompt_tokens_unshared
+
+
+def load_like(config: RunConfig, message_tokens: int) -> RunConfig:
+    return config.model_copy(update={"plan": config.plan.model_copy(update={"message_tokens": message_tokens})})
+
+
+def test_shared_prefixes_are_counted_as_a_trie_of_the_prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lower bound on computed characters equals the trie of the rendered prompts."""
+    spy = Spy(monkeypatch)
+    config = oracle(*EVERYTHING, "masking=null", "benchmark.size=2", "grading=rules", "roles.evaluator=null",
+        "sensitivity.integrator=null", "roles.other_integrator=null")  # fmt: skip
+    run(config, tmp_path)
+    bound = 0
+    prompts: dict[str, set[str]] = {}
+    for request in spy.seen:
+        text = "\n".join(turn.content for turn in request.turns)
+        if text.startswith("# Integrator"):
+            prompts.setdefault(request.affinity, set()).add(text)
+    for found in prompts.values():
+        ordered = sorted(found)
+        common = [0] + [len(_prefix(a, b)) for a, b in itertools.pairwise(ordered)]
+        bound += sum(len(text) - shared for text, shared in zip(ordered, common, strict=True))
+    plan = {role.role: role for role in plan_run(load_like(config, 60)).roles}
+    assert plan["integrator"].prompt_tokens_computed * CHARACTERS_A_TOKEN == pytest.approx(bound, rel=0.15)
+
+
+def _prefix(one: str, other: str) -> str:
+    size = 0
+    while size < min(len(one), len(other)) and one[size] == other[size]:
+        size += 1
+    return one[:size]
+
+
+def test_prices_make_a_cost() -> None:
+    cheap = "plan.prices={world: {input: 1.0, output: 10.0}}"
+    roles = plan_run(oracle(cheap)).roles
+    assert all(r.cost == pytest.approx((r.prompt_tokens + 10 * r.output_tokens) / 1e6) for r in roles) and plan_run(
+        oracle(cheap)
+    ).cost == pytest.approx(sum(r.cost or 0 for r in roles))
+    cached = plan_run(oracle("plan.prices={world: {input: 1.0, cached: 0.0, output: 0}}")).roles
+    assert all(r.cost == pytest.approx(r.prompt_tokens_computed / 1e6) for r in cached)
+    assert plan_run(oracle()).cost is None
+
+
+def synthetic(folder: Path) -> RunConfig:
+    """The paper's campaign on upstream files of the published sizes, with text of our own of the median lengths."""
+    changes: dict[str, Callable[[int, str], dict[str, Any]]] = {
+        "omni-math-2": lambda n, text: {"id": n, "problem": text},
+        "jeebench": lambda n, text: {"index": n, "question": text + "\n\n(A) one\n\n(B) two\n\n(C) three\n\n(D) four"},
+        "scibench": lambda n, text: {"problemid": str(n), "problem_text": text},
+        "lab-bench": lambda n, text: {"id": str(n), "question": text},
+        "mascqa": lambda n, text: {"Question_Info": f"G-{n}", "QUESTION": repr([text, "(A) a (B) b (C) c (D) d"])},
+    }
+    sources = []
+    for name in PAPER_BENCHMARKS:
+        known = facts(name)
+        texts = [f"{n}? " + "x" * (known.median_prompt_characters or 0) for n in range(known.rows_usable or 0)]
+        lines = [json.dumps(row(name, **changes[name](n, text))) for n, text in enumerate(texts)]
+        file = folder / f"{name}.jsonl"
+        file.write_text("\n".join([*lines, "not json"]))
+        sources.append({"name": name, "path": str(file)})
+    config = load_config("paper-gemma").model_dump(mode="json")
+    return RunConfig.model_validate({**config, "benchmarks": sources})
+
+
+def test_the_whole_campaign_is_planned_from_files_that_are_read(tmp_path: Path) -> None:
+    plan = plan_run(synthetic(tmp_path))
+    assert plan.problems == 6666 and not plan.estimated
+    assert plan.excluded == {"not_json": 5}
+    studies = {s.study: s.calls for s in plan.studies}
+    assert studies == {"main": 19 * 6666, "blocks": 35_000, "order": 2100, "integrator": 2100, "masking": 880}

@@ -1,0 +1,136 @@
+"""The start-up probe and the noise regimes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import oracle
+
+from dhd_labels.dataset.build import build
+from dhd_labels.engines.base import ChatRequest
+from dhd_labels.engines.scripted import ScriptedEngine
+from dhd_labels.errors import DhdError
+from dhd_labels.replay.probe import CALLS, ProbeResult, noise_sentence, read_probe, summarise_probe
+from dhd_labels.replay.run import RunReport, run
+
+GREEDY = ("noise=greedy", "roles.integrator.temperature=0")
+INVARIANT = ("noise=batch_invariant", "roles.integrator.temperature=0", "protocol.blocks=0", "protocol.alone_draws=1",
+    "protocol.only_draws=1", "protocol.prefix_draws=1", "protocol.without_draws=1")  # fmt: skip
+
+
+def probe_of(report: RunReport) -> ProbeResult | None:
+    store = report.directory.open_store()
+    try:
+        return read_probe(store)
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize(
+    ("replies", "differ", "by_condition"),
+    [
+        ([("0", "alone, cold", "12"), ("0", "alone, warm", "13"), ("0", "batch, warm", "13")], 1,
+         {"alone, cold": (1, 1), "alone, warm": (0, 1), "batch, warm": (0, 1)}),
+        ([("0", "alone, cold", "12")] * 3, 0, {"alone, cold": (0, 3)}),
+        ([("0", "batch, cold", "a"), ("1", "batch, cold", "b"), ("1", "alone, warm", "c")], 1,
+         {"alone, warm": (1, 1), "batch, cold": (0, 2)}),
+    ],
+)  # fmt: skip
+def test_replies_are_compared_within_their_prompt(replies: Any, differ: int, by_condition: dict[str, Any]) -> None:
+    """One of three replies to a prompt that differs (cold against warm cache) is reported as 1 of 3 replies."""
+    found = summarise_probe(replies)
+    assert found and (found.differ, found.by_condition) == (differ, by_condition)
+    assert sum(d for d, _ in found.by_condition.values()) == differ
+
+
+def test_failed_calls_are_counted_and_nothing_is_nothing() -> None:
+    assert summarise_probe([]) is None and summarise_probe([("0", "alone, cold", None)]) is None
+    found = summarise_probe([("0", "alone, cold", "x"), ("0", "alone, warm", None)])
+    assert found and (found.prompts, found.differ, found.failed) == (1, 0, 1)
+
+
+def test_three_of_twenty_prompts_are_three_of_twenty() -> None:
+    replies = [(str(n), c, "y" if n < 3 and c == "batch, warm" else "x") for n in range(20) for c in
+               ("alone, cold", "batch, warm")]  # fmt: skip
+    found = summarise_probe(replies)
+    assert found and (found.differ, found.prompts) == (3, 20) and "3 of 20 prompts" in found.sentence()
+    assert found.as_json()["rate"] == 0.15 and found.as_json()["wilson_low"] == pytest.approx(0.0524, abs=1e-4)
+    flagged = oracle(*INVARIANT)
+    assert "NOT batch invariant, in spite of the declaration" in noise_sentence(flagged, found)
+    assert "NOT" not in noise_sentence(flagged, summarise_probe([("0", "alone, cold", "x")] * 2))
+
+
+def test_the_same_prompts_go_out_alone_and_in_a_batch_cold_and_warm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[list[ChatRequest]] = []
+    real = ScriptedEngine.generate
+
+    def generate(engine: ScriptedEngine, requests: Iterable[Any]) -> Iterator[Any]:
+        group = list(requests)
+        sent.append([request for _, request in group])
+        yield from real(engine, group)
+
+    monkeypatch.setattr(ScriptedEngine, "generate", generate)
+    run(oracle(*GREEDY, "engines.world.batch_noise=1", "probe.prompts=6", "benchmark.size=8"), tmp_path)
+    probe = list(itertools.takewhile(lambda g: not g[0].turns[0].content.startswith("# Recruiter"), sent))
+    asked = [request for group in probe for request in group]
+    prompts = {request.turns for request in asked}
+    assert len(prompts) == 6 and len(asked) == 6 * CALLS
+    for turns in prompts:
+        groups = [group for group in probe if any(r.turns == turns for r in group)]
+        assert len({r.seed for g in groups for r in g if r.turns == turns}) == 1, (
+            "equal settings, or it measures sampling"
+        )
+        assert len(groups) == CALLS and sum(len(g) == 1 for g in groups) in (1, 2)
+    firsts = [next(g for g in probe if any(r.turns == turns for r in g)) for turns in prompts]
+    assert sorted(len(group) for group in firsts) == [1, 1, 1, 3, 3, 3]
+
+
+def test_a_noisy_server_is_measured_and_the_card_shows_it(tmp_path: Path) -> None:
+    config = oracle(*GREEDY, "engines.world.batch_noise=0.6", "probe.prompts=20", "protocol.blocks=2")
+    report = run(config, tmp_path / "run", limit=20)
+    probe = probe_of(report)
+    assert probe and probe.prompts == 20 and 0 < probe.differ < 20
+    assert run(config, tmp_path / "run", limit=20).tally.made == 0, "a probe is paid for once"
+    build(report.directory, tmp_path / "data")
+    card = (tmp_path / "data" / "README.md").read_text()
+    assert f"differed for {probe.differ} of 20 prompts" in card and "Temperature 0 on an ordinary server" in card
+
+
+def test_repeats_that_would_be_copies_are_refused_before_they_are_paid(tmp_path: Path) -> None:
+    with pytest.raises(DhdError, match=r"must not be 'greedy' on this server.*batch_invariant"):
+        run(oracle(*GREEDY, "benchmark.size=6"), tmp_path)
+    report = run(oracle(*INVARIANT), tmp_path / "single", limit=6)
+    assert (probe := probe_of(report)) and probe.identical
+    run(oracle(*GREEDY, "probe.prompts=0", "protocol.blocks=1"), tmp_path / "unprobed", limit=2)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["protocol.blocks=1", "protocol.alone_draws=2", "protocol.prefix_draws=3",
+     "masking={repeats: 2, targets: [{problem_id: 'oracle:000', slot: 0}]}"],
+)  # fmt: skip
+def test_copies_are_never_called_repeats(setting: str) -> None:
+    with pytest.raises(DhdError, match="a repeat is a copy"):
+        oracle(*INVARIANT, setting)
+
+
+def test_temperature_and_regime_must_agree() -> None:
+    with pytest.raises(DhdError, match="must be above 0 under noise regime 'sampled'"):
+        oracle("roles.integrator.temperature=0")
+    with pytest.raises(DhdError, match="must be 0 under noise regime 'greedy', got 0.7"):
+        oracle("noise=greedy")
+
+
+def test_masking_on_a_batch_invariant_server_draws_each_condition_once(tmp_path: Path) -> None:
+    listed = "masking={repeats: 1, targets: [{problem_id: 'oracle:001', slot: 3}]}"
+    report = run(oracle(*INVARIANT, listed), tmp_path, limit=3)
+    store = report.directory.open_store()
+    tickets = [ticket for ticket in store.calls("oracle:001") if "/mask-3-" in ticket]
+    store.close()
+    assert len(tickets) == 6
