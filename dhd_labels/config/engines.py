@@ -7,12 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
 from dhd_labels.config.base import Frozen
 
 HUB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 """An id of the Hugging Face Hub, `org/name`."""
+_OWN_FIELDS = {
+    "chat_template_kwargs", "max_tokens", "messages", "model", "n", "reasoning_effort", "seed", "stream", "temperature",
+    "top_p",
+}  # fmt: skip
 
 
 class LlamaCppConfig(Frozen):
@@ -109,14 +113,25 @@ class OpenAIConfig(Frozen):
     )
     base_url: str | None = Field(default=None, description="e.g. http://localhost:8000/v1")
     base_url_env: str | None = Field(default=None, description="environment variable with the base URL")
-    api_key_env: str = Field(default="OPENAI_API_KEY", description="environment variable with the key, if one is needed")
-    concurrency: int = Field(default=32, ge=1, le=4096, description="most calls in flight")
+    api_key_env: str = Field(
+        default="OPENAI_API_KEY", description="environment variable with the key, if one is needed"
+    )
+    grammar_style: Literal["vllm", "llamacpp", "none"] = Field(
+        default="none", description="how the server takes the grammar of a role: which of the two it is"
+    )
+    concurrency: int = Field(
+        default=32, ge=1, le=1000, description="most calls in flight; fewer while the server says that it is busy"
+    )
     timeout_s: float = Field(default=600.0, gt=0, description="seconds until a call without an answer has failed")
     max_tries: int = Field(default=5, ge=1, le=50, description="HTTP tries of one call, waits in between")
-    max_wait_s: float = Field(default=120.0, gt=0, description="longest single wait, also when the server asks for more")
+    max_wait_s: float = Field(
+        default=120.0, gt=0, description="longest single wait, also when the server asks for more"
+    )
     max_model_len: int | None = Field(default=None, ge=64, description="tokens of prompt and answer together")
     tokenizer: str | None = Field(
-        default=None, description="tokenizer.json or Hub id, to find prompts that are too long before they are sent"
+        default=None,
+        min_length=1,
+        description="tokenizer.json, its folder, or a Hub id, to find prompts that are too long before they are sent",
     )
 
     @model_validator(mode="after")
@@ -130,6 +145,14 @@ class OpenAIConfig(Frozen):
             raise ValueError(
                 "The 'base_url' must not hold a user name or password, since it is stored with the run: put the key "
                 "into the environment variable that 'api_key_env' names"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _tokenizer_has_a_limit(self) -> OpenAIConfig:
+        if self.tokenizer and self.max_model_len is None:
+            raise ValueError(
+                f"The 'max_model_len' of model {self.model!r} must be set when 'tokenizer' is, as its limit"
             )
         return self
 
@@ -157,4 +180,17 @@ class RoleConfig(Frozen):
     max_tokens: int = Field(ge=1)
     reasoning_effort: str | None = Field(default=None, min_length=1, description="e.g. low, medium, high")
     chat_template_kwargs: dict[str, Any] = Field(default={}, description="variables of the model's chat template")
-    extra_body: dict[str, Any] = Field(default={}, description="further fields of the HTTP request; openai engines only")
+    extra_body: dict[str, Any] = Field(
+        default={}, description="further fields of the HTTP request; openai engines only"
+    )
+
+    @field_validator("extra_body")
+    @classmethod
+    def _nothing_twice(cls, extra_body: dict[str, Any]) -> dict[str, Any]:
+        taken = sorted(_OWN_FIELDS & extra_body.keys())
+        if taken:
+            raise ValueError(
+                f"The 'extra_body' of a role must hold only fields that dhd-labels does not send itself, got {taken}: "
+                "use the setting of that name where there is one"
+            )
+        return extra_body

@@ -47,7 +47,9 @@ class ProtocolConfig(Frozen):
     )
     alone_draws: int = Field(default=1, ge=0, le=100, description="draws with no message (K=0)")
     only_draws: int = Field(default=1, ge=0, le=100, description="draws of each single-message arm")
-    prefix_draws: int = Field(default=0, ge=0, le=100, description="draws of the first K messages, for each K of 1 to 5")
+    prefix_draws: int = Field(
+        default=0, ge=0, le=100, description="draws of the first K messages, for each K of 1 to 5"
+    )
     without_draws: int = Field(
         default=0, ge=0, le=100, description="draws of each removal from the first K messages, for each K of 2 to 5"
     )
@@ -132,7 +134,9 @@ class PriceConfig(Frozen):
 
     input: float = Field(ge=0)
     output: float = Field(ge=0)
-    cached: float | None = Field(default=None, ge=0, description="of input from the prefix cache; as `input` if not set")
+    cached: float | None = Field(
+        default=None, ge=0, description="of input from the prefix cache; as `input` if not set"
+    )
 
 
 class PlanConfig(Frozen):
@@ -157,7 +161,9 @@ class RunConfig(Frozen):
     )
     probe: ProbeConfig = ProbeConfig()
     benchmark: BenchmarkConfig | None = None
-    benchmarks: tuple[BenchmarkConfig, ...] = Field(default=(), description="several benchmarks, instead of `benchmark`")
+    benchmarks: tuple[BenchmarkConfig, ...] = Field(
+        default=(), description="several benchmarks, instead of `benchmark`"
+    )
     engines: dict[str, EngineConfig]
     roles: RolesConfig
     protocol: ProtocolConfig = ProtocolConfig()
@@ -217,6 +223,11 @@ class RunConfig(Frozen):
                 raise ValueError(
                     f"The 'roles.{name}.extra_body' must be empty unless its engine is of kind 'openai', got engine "
                     f"{engine!r} of kind {self.engine_of(name).kind!r}: there is no HTTP request to add it to"
+                )
+            if self.role(name).grammar and getattr(self.engine_of(name), "grammar_style", None) == "none":
+                raise ValueError(
+                    f"The 'engines.{engine}.grammar_style' must be 'vllm' or 'llamacpp' when 'roles.{name}.grammar' is "
+                    "set, got 'none': say which of the two the server is, or set the grammar to null"
                 )
         return self
 
@@ -308,7 +319,9 @@ def _refuse_copies(config: RunConfig) -> None:
     draws["masking.repeats"] = config.masking.repeats if config.masking else 0
     copied = [f"{key}: {value} (at most 1)" for key, value in draws.items() if value > 1]
     if p.blocks:
-        copied.append(f"protocol.blocks: {p.blocks} (must be 0; 'prefix_draws: 1' and 'without_draws: 1' draw each arm once)")
+        copied.append(
+            f"protocol.blocks: {p.blocks} (must be 0; 'prefix_draws: 1' and 'without_draws: 1' draw each arm once)"
+        )
     if copied:
         raise ValueError(
             "Under noise regime 'batch_invariant' the same prompt gets the same answer by construction, so a repeat is a "
