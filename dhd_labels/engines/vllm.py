@@ -40,9 +40,10 @@ class VllmEngine:
         try:
             self._llm: Any = self._vllm.LLM(**_arguments(config, _device()))
         except Exception as error:  # vLLM raises whatever its loaders, kernels and workers raise
+            reason = reason_of(error)
             raise DhdError(
-                f"The model {config.public_name!r} cannot be started by vllm: {reason_of(error)}. vLLM's own "
-                "words stand above; 'max_model_len', 'gpu_memory_utilization', 'dtype' and 'quantization' are the usual causes"
+                f"The model {config.public_name!r} cannot be started by vllm: {reason}. vLLM's own words stand above; "
+                "'max_model_len', 'gpu_memory_utilization', 'dtype' and 'quantization' are the usual causes"
             ) from None
         model = self._llm.llm_engine.model_config
         self._tokenizer: Any = self._llm.get_tokenizer()

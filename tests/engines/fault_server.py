@@ -1,4 +1,4 @@
-"""A server of the OpenAI chat API on localhost that misbehaves on purpose: what it does is a function of the request."""
+"""A server of the OpenAI chat API on localhost that misbehaves on purpose, as a function of the request says."""
 
 from __future__ import annotations
 
