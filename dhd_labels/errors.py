@@ -18,6 +18,16 @@ class NothingMadeError(DhdError):
     exit_code = 1
 
 
+class EngineStoppedError(DhdError):
+    """The engine died in the middle of a run; what was in flight has failed, the rest was not sent."""
+
+    exit_code = 3
+
+
+class EndpointError(DhdError):
+    """A server refuses every call, for a reason that no retry cures: key, model, address, certificate or settings."""
+
+
 def did_you_mean(value: str, options: Iterable[str]) -> str:
     """Return "Did you mean 'x'? Known: a, b, x." for an unknown name."""
     known = sorted(options)

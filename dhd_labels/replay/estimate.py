@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from dhd_labels.benchmarks import NotOnDiskError, facts, resolve_name
-from dhd_labels.config import BenchmarkConfig, RunConfig
+from dhd_labels.config import BenchmarkConfig, OpenAIConfig, RunConfig
+from dhd_labels.engines.address import host_of
 from dhd_labels.engines.base import Turn
 from dhd_labels.errors import DhdError
 from dhd_labels.protocol.evaluator import evaluator_turns
@@ -24,6 +25,7 @@ from dhd_labels.replay.plan import Studies, call_of, plan_shape, studies_at, stu
 from dhd_labels.replay.problems import read_source
 from dhd_labels.replay.run_plan import CHARACTERS_A_TOKEN, OUTPUT_TOKENS, RolePlan, RunPlan, SourcePlan, StudyPlan
 
+IN_PROCESS = "this process"
 REPLAYING = ("integrator", "other_integrator")
 
 
@@ -192,7 +194,7 @@ class _Totals:
         return RolePlan(
             role=name,
             model=engine.public_name,
-            host=engine.host,
+            host=host_of(engine) if isinstance(engine, OpenAIConfig) else IN_PROCESS,
             calls=found.calls,
             at_most=name == "evaluator",
             prompt_tokens_unshared=found.unshared // CHARACTERS_A_TOKEN,

@@ -19,8 +19,8 @@ import pytest
 from dhd_labels.config import VllmConfig
 from dhd_labels.engines import open_engine
 from dhd_labels.engines.base import ChatReply, ChatRequest, Turn
-from dhd_labels.engines.vllm import QUIET, EngineStoppedError, VllmEngine, folder_digest, split_reasoning
-from dhd_labels.errors import DhdError
+from dhd_labels.engines.vllm import QUIET, VllmEngine, folder_digest, split_reasoning
+from dhd_labels.errors import DhdError, EngineStoppedError
 
 HUB = {"kind": "vllm", "model": "org/tiny"}
 
