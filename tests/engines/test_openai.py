@@ -26,7 +26,6 @@ from dhd_labels.engines.base import ChatReply, ChatRequest, RequestOptions, Turn
 from dhd_labels.engines.http_stops import SAME_FAULTS
 from dhd_labels.engines.openai import OpenAIEngine
 from dhd_labels.errors import DhdError, EndpointError, EngineStoppedError
-from dhd_labels.labels import label_pool
 from dhd_labels.replay.collect import collect
 from dhd_labels.replay.run import RunReport
 from tests.engines.fault_server import (
@@ -611,10 +610,10 @@ def rows(report: RunReport) -> list[Any]:
     """Return outcomes and labels of a run, without the names and the counts of the engine."""
     store = report.directory.open_store()
     found: list[Any] = []
-    for result in collect(store, report.directory.config, report.directory.integrator):
+    for result in collect(store, report.directory.config, report.directory.models):
         assert result.pool and len(result.outcomes) == result.planned
         found += [(o.replay.arm, o.replay.block, o.replay.draw, o.status, o.correct, o.seed) for o in result.outcomes]
-        found += label_pool(result.problem, result.pool, result.outcomes, "missing")
+        found += result.labels(result.main_outcomes(), "missing")
     store.close()
     return found
 

