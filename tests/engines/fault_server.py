@@ -130,8 +130,8 @@ def serving(server: FaultServer, tls: ssl.SSLContext | None = None) -> Iterator[
 class ScriptedFront:
     """Answers from the oracle world, as the scripted engine in this process does."""
 
-    def __init__(self, model: str) -> None:
-        self._engine = ScriptedEngine(ScriptedConfig(kind="scripted"))
+    def __init__(self, model: str, **world: Any) -> None:
+        self._engine = ScriptedEngine(ScriptedConfig(kind="scripted", **world))
         self._model = model
 
     def __call__(self, seen: Seen) -> Answer:
