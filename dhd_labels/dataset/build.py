@@ -14,7 +14,7 @@ from dhd_labels.errors import NothingMadeError
 from dhd_labels.records import POOL_SIZE
 from dhd_labels.replay.collect import ProblemResult, collect
 from dhd_labels.replay.directory import RunDirectory, check_models
-from dhd_labels.replay.plan import FULL_DRAWS, Target, describe
+from dhd_labels.replay.plan import FULL_DRAWS, describe
 from dhd_labels.replay.probe import ProbeResult, noise_sentence, read_probe
 from dhd_labels.report import tables
 
@@ -39,7 +39,7 @@ def build(directory: RunDirectory, out: Path) -> list[ProblemResult]:
         NothingMadeError: no problem of the run has a replayed pool yet.
         DhdError: the store is damaged, or the folder cannot be written.
     """
-    results, targets, probe = _read(directory)
+    results, probe = _read(directory)
     if not any(result.outcomes or result.masked for result in results):
         reasons = "; ".join(f"{r.problem.problem_id}: {r.reason or 'no replay yet'}" for r in results[:5])
         raise NothingMadeError(
@@ -51,7 +51,7 @@ def build(directory: RunDirectory, out: Path) -> list[ProblemResult]:
         "messages": list(rows.message_rows(results, config.outcomes.no_answer)),
         "replays": list(rows.replay_rows(results)),
         "problems": list(rows.problem_rows(results)),
-        "masking": list(rows.masking_rows(results, targets)),
+        "masking": list(rows.masking_rows(results)),
     }
     digests = {config: row_digest(found) for config, found in contents.items()}
     facts = card_facts(directory, results, count_rows(contents, split_of), digests, probe)
@@ -68,12 +68,12 @@ def read_results(directory: RunDirectory) -> list[ProblemResult]:
     return _read(directory)[0]
 
 
-def _read(directory: RunDirectory) -> tuple[list[ProblemResult], list[Target], ProbeResult | None]:
+def _read(directory: RunDirectory) -> tuple[list[ProblemResult], ProbeResult | None]:
     store = directory.open_store()
     try:
         check_models(directory, store)
         results = list(collect(store, directory.config, directory.models))
-        return results, store.targets(), read_probe(store)
+        return results, read_probe(store)
     finally:
         store.close()
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from dhd_labels.dataset.splits import split_of
 from dhd_labels.labels import NoAnswer
 from dhd_labels.protocol.masking import mask_message, restates_answer
 from dhd_labels.protocol.parse import confidence_level, confidence_value
-from dhd_labels.records import MessageLabel, Outcome, Pool, Problem, as_json
+from dhd_labels.records import Mask, MessageLabel, Outcome, Pool, Problem, as_json
 from dhd_labels.replay.collect import ProblemResult
-from dhd_labels.replay.plan import Target
 
 
 def message_rows(results: Iterable[ProblemResult], no_answer: NoAnswer) -> Iterator[dict[str, Any]]:
@@ -32,14 +31,13 @@ def replay_rows(results: Iterable[ProblemResult]) -> Iterator[dict[str, Any]]:
                 yield _replay_row(result.problem, result.pool, outcome)
 
 
-def masking_rows(results: Iterable[ProblemResult], targets: Sequence[Target]) -> Iterator[dict[str, Any]]:
+def masking_rows(results: Iterable[ProblemResult]) -> Iterator[dict[str, Any]]:
     """Yield one row an outcome of component masking, in plan order."""
-    cells = {(target.problem_id, target.slot): target.cell for target in targets}
     for result in results:
-        if result.pool:
-            for outcome in result.masked:
-                cell = cells.get((result.problem.problem_id, outcome.replay.mask.target if outcome.replay.mask else -1))
-                yield _masking_row(result.problem, result.pool, outcome, cell)
+        cells = {target.slot: target.cell for target in result.targets}
+        for outcome in result.masked:
+            if result.pool and (mask := outcome.replay.mask):
+                yield _masking_row(result.problem, result.pool, outcome, mask, cells.get(mask.target))
 
 
 def problem_rows(results: Iterable[ProblemResult]) -> Iterator[dict[str, Any]]:
@@ -97,17 +95,14 @@ def _replay_row(problem: Problem, pool: Pool, outcome: Outcome) -> dict[str, Any
     }
 
 
-def _masking_row(problem: Problem, pool: Pool, outcome: Outcome, cell: str | None) -> dict[str, Any]:
-    replay = outcome.replay
-    if replay.mask is None:
-        raise ValueError(f"The outcome of {replay.arm.name} must be of a masked replay")
-    message = pool.messages[replay.mask.target]
+def _masking_row(problem: Problem, pool: Pool, outcome: Outcome, mask: Mask, cell: str | None) -> dict[str, Any]:
+    replay, message = outcome.replay, pool.messages[mask.target]
     return {
         **_identity(problem, pool, replay.integrator, replay.order),
-        "slot": replay.mask.target,
+        "slot": mask.target,
         "cell": cell,
-        "condition": replay.mask.condition,
-        "changed": replay.mask.condition == "removal" or mask_message(message, replay.mask.condition) != message,
+        "condition": mask.condition,
+        "changed": mask.condition == "removal" or mask_message(message, mask.condition) != message,
         "answer_restated": restates_answer(message),
         "repeat": replay.block,
         "draw": replay.draw,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Literal, cast
@@ -18,10 +18,22 @@ import jinja2
 from dhd_labels.engines.base import Turn
 from dhd_labels.errors import DhdError, did_you_mean
 from dhd_labels.protocol.message_text import FIELD_LABELS
-from dhd_labels.records import Message, Role, VisibleProblem
+from dhd_labels.records import AnswerType, Message, Role, VisibleProblem
 from dhd_labels.text import for_prompt, inline, quoted
 
 _ROLES = ("system", "user", "assistant")
+ANSWER_FORMS: Mapping[AnswerType, str] = {
+    "choice": "The answer is the letter of one option.",
+    "choices": "One or more options are right; the answer is the letters of all of them, such as ACD.",
+    "choice_any": "The answer is the letter of one option.",
+    "integer": "The answer is a whole number.",
+    "number": "The answer is a number.",
+    "quantity": "The answer is a number with its unit.",
+    "range": "The answer is a number.",
+    "expression": "",
+    "text": "",
+}
+"""What a prompt says about the form of the answer. It tells no more than the type of the problem does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +132,7 @@ def _problem_values(problem: VisibleProblem) -> dict[str, Any]:
         "question": for_prompt(problem.question),
         "choices": [for_prompt(choice) for choice in problem.choices],
         "answer_type": problem.answer_type,
+        "answer_form": ANSWER_FORMS[problem.answer_type],
     }
 
 

@@ -15,7 +15,7 @@ from dhd_labels.protocol.reasoning import split_reasoning
 from dhd_labels.protocol.roles import hypothesizer_ticket, recruiter_ticket, replay_ticket
 from dhd_labels.records import POOL_SIZE, Message, MessageLabel, Outcome, Pool, Problem, Replay, Role
 from dhd_labels.replay.judge import grader_for
-from dhd_labels.replay.plan import Models, plan_replays
+from dhd_labels.replay.plan import Models, Target, plan_replays
 from dhd_labels.replay.store import CallRow, Store
 
 Calls = Mapping[str, Sequence[CallRow]]
@@ -26,7 +26,7 @@ class ProblemResult:
     """Everything known of one problem. `pool` is None unless `status` is "ok"; `reason` says what is missing.
 
     `proposals` are the verdicts on the messages' own answers, in slot order (empty without a pool). `outcomes` are
-    those of whole messages, `masked` those of component masking.
+    those of whole messages, `masked` those of component masking of the `targets`.
     """
 
     problem: Problem
@@ -39,6 +39,7 @@ class ProblemResult:
     outcomes: tuple[Outcome, ...]
     masked: tuple[Outcome, ...]
     planned: int
+    targets: tuple[Target, ...] = ()
 
     def groups(self) -> dict[tuple[str, str], tuple[Outcome, ...]]:
         """Return the outcomes by (integrator, order): a label belongs to one such group. The main one comes first."""
@@ -74,9 +75,8 @@ def collect_problem(store: Store, config: RunConfig, models: Models, problem: Pr
         status = "no_roles" if why_no_roles else "no_pool"
         return ProblemResult(problem, status, reason, roles, messages, None, (), (), (), 0)
     grader = grader_for(config, calls)
-    planned = plan_replays(
-        config, problem_id, pool.pool_id, models, store.studies(problem_id), store.targets(problem_id)
-    )
+    targets = store.targets(problem_id)
+    planned = plan_replays(config, problem_id, pool.pool_id, models, store.studies(problem_id), targets)
     outcomes = [outcome for replay in planned if (outcome := _outcome(replay, problem, calls, grader))]
     return ProblemResult(
         problem,
@@ -89,6 +89,7 @@ def collect_problem(store: Store, config: RunConfig, models: Models, problem: Pr
         tuple(o for o in outcomes if o.replay.mask is None),
         tuple(o for o in outcomes if o.replay.mask is not None),
         len(planned),
+        tuple(targets),
     )
 
 

@@ -45,25 +45,36 @@ def sensitivity_table(results: Iterable[ProblemResult], no_answer: NoAnswer) -> 
 
 
 def masking_table(results: Iterable[ProblemResult]) -> Table:
-    """Return success by condition over all targets: mean over targets of the mean over graded draws."""
-    drawn: dict[str, dict[Any, list[float]]] = {condition: {} for condition in CONDITIONS}
+    """Return success by cell and condition: the mean over targets of the mean over graded draws, in percent."""
+    drawn: dict[str, dict[str, dict[Any, list[float]]]] = {}
     for result in results:
+        cells = {target.slot: target.cell or "by list" for target in result.targets}
         for outcome in result.masked:
             mask = outcome.replay.mask
             if mask and outcome.correct is not None:
+                by_condition = drawn.setdefault(cells[mask.target], {})
                 target = (result.problem.problem_id, mask.target)
-                drawn[mask.condition].setdefault(target, []).append(float(outcome.correct))
+                by_condition.setdefault(mask.condition, {}).setdefault(target, []).append(float(outcome.correct))
     rows = tuple(
-        (condition, str(len(found)), str(sum(map(len, found.values()))), _mean_percent(found.values()))
-        for condition, found in drawn.items()
-        if found
+        (
+            cell,
+            str(len({target for found in by_condition.values() for target in found})),
+            *(_mean_percent(by_condition.get(condition, {}).values()) for condition in CONDITIONS),
+        )
+        for cell, by_condition in sorted(drawn.items())
     )
-    columns = ("condition", "targets", "graded draws", "success %")
-    return Table("Component masking", columns, rows, "Mean over the masked messages; the data set has them by cell.")
+    columns = (
+        "success %, by cell of the target",
+        "targets",
+        *(condition.replace("_", " ") for condition in CONDITIONS),
+    )
+    note = "Mean over targets. `repeat` is `full` again, byte for byte: their difference is noise."
+    return Table("Component masking", columns, rows, note)
 
 
 def _mean_percent(by_target: Iterable[list[float]]) -> str:
-    return f"{100 * np.mean([np.mean(draws) for draws in by_target]):.1f}"
+    means = [np.mean(draws) for draws in by_target]
+    return f"{100 * np.mean(means):.1f}" if means else "-"
 
 
 def _value_pairs(result: ProblemResult, change: str, no_answer: NoAnswer) -> list[tuple[float, float]]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dhd_labels.config import RunConfig
 from dhd_labels.replay.collect import ProblemResult
 from dhd_labels.replay.directory import RunDirectory
 from dhd_labels.replay.probe import noise_sentence, read_probe
@@ -31,6 +32,7 @@ class Summary:
     models: list[dict[str, Any]]
     noise: str
     probe: dict[str, Any] | None
+    masked: dict[str, str]
 
     def as_json(self) -> dict[str, Any]:
         """Return the summary as plain data."""
@@ -50,13 +52,13 @@ class Summary:
 
     def lines(self) -> list[str]:
         """Return the rest of the summary as sentences."""
-        failed = ", ".join(f"{reason} {count}" for reason, count in self.failed.items()) or "none"
-        flips = ", ".join(f"{kind} {count}" for kind, count in self.flips.items()) or "none"
+        failed, flips = _listed(self.failed) or "none", _listed(self.flips) or "none"
         return [
             f"Problems: {self.complete} complete of {self.problems}; {self.with_pool} have a pool.",
             f"Replays: {self.replays_done} answered of {self.replays_planned} planned.",
             f"Failed records, by reason: {failed}.",
             f"Single-draw flips at K=5: {flips}.",
+            *([f"Masked messages, found of asked for: {masked}."] if (masked := _listed(self.masked)) else []),
             f"Noise of the repeats: {self.noise}",
         ]
 
@@ -93,4 +95,20 @@ def summarise(directory: RunDirectory, results: Sequence[ProblemResult]) -> Summ
         ],
         noise=noise_sentence(directory.config, probe),
         probe=probe.as_json() if probe else None,
+        masked=_masked(directory.config, results),
     )
+
+
+def _masked(config: RunConfig, results: Iterable[ProblemResult]) -> dict[str, str]:
+    """Return `found of asked for` by cell: a run may hold fewer stable effects than a rule asks for."""
+    if config.masking is None:
+        return {}
+    found = Counter(target.cell or "by list" for result in results for target in result.targets)
+    asked: dict[str, int] = {**config.masking.cases}
+    if config.masking.targets:
+        asked["by list"] = len(config.masking.targets)
+    return {cell: f"{found[cell]} of {count}" for cell, count in asked.items()}
+
+
+def _listed(counts: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items())

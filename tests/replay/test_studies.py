@@ -155,11 +155,11 @@ def test_the_stochastic_world_matches_in_expectation(tmp_path: Path) -> None:
             variances.setdefault(study, []).append(truth * (1 - truth))
         masked += [float(bool(o.correct)) - masked_truth(own, number, o) for o in result.masked]
     for study, found in errors.items():
-        # Outcomes are independent but for shared calls of the main pass, which make at most 25/19 of the variance.
-        standard_error = np.sqrt(1.4 * np.sum(variances[study])) / len(found)
-        assert abs(np.mean(found)) < 4 * standard_error, study
+        # Outcomes are independent but for shared calls of the main pass, which make at most 37/25 of the variance.
+        standard_error = np.sqrt(1.5 * np.sum(variances[study])) / len(found)
+        assert abs(np.mean(found)) < 4 * standard_error, (study, np.mean(found), standard_error)
     assert set(errors) == {"main", "blocks", "order", "integrator"}
-    assert len(masked) == 8 * 2 * 8 and abs(np.mean(masked)) < 4 * 0.5 / np.sqrt(len(masked))
+    assert len(masked) >= 5 * 2 * 8 and abs(np.mean(masked)) < 4 * 0.5 / np.sqrt(len(masked))
 
 
 def test_no_prompt_holds_a_reference_or_another_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
