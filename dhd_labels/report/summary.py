@@ -104,7 +104,7 @@ def _masked(config: RunConfig, results: Iterable[ProblemResult]) -> dict[str, st
     if config.masking is None:
         return {}
     found = Counter(target.cell or "by list" for result in results for target in result.targets)
-    asked: dict[str, int] = {**config.masking.cases}
+    asked: dict[str, int] = {str(cell): count for cell, count in config.masking.cases.items()}
     if config.masking.targets:
         asked["by list"] = len(config.masking.targets)
     return {cell: f"{found[cell]} of {count}" for cell, count in asked.items()}

@@ -13,6 +13,7 @@ from rich.console import Console
 from dhd_labels.config import load_config
 from dhd_labels.replay.run import run
 from dhd_labels.report.table import Table
+from tests.bench.plan import planning
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -53,4 +54,5 @@ def overhead() -> Table:
 
 
 if __name__ == "__main__":
-    Console(width=120).print(overhead().to_rich())
+    for measure in (overhead, planning):
+        Console(width=120).print(measure().to_rich())

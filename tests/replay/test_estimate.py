@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support import EVERYTHING, oracle
 
-from dhd_labels.benchmarks import PAPER_BENCHMARKS, facts
 from dhd_labels.config import RunConfig, load_config
 from dhd_labels.replay.estimate import plan_run
 from dhd_labels.replay.run import run
 from dhd_labels.replay.run_plan import CHARACTERS_A_TOKEN, RunPlan
-from tests.benchmarks.upstream_rows import row
+from tests.bench.campaign import campaign
 from tests.replay.test_run import Spy
 
 
@@ -102,29 +98,8 @@ def test_prices_make_a_cost() -> None:
     assert plan_run(oracle()).cost is None
 
 
-def synthetic(folder: Path) -> RunConfig:
-    """The paper's campaign on upstream files of the published sizes, with text of our own of the median lengths."""
-    changes: dict[str, Callable[[int, str], dict[str, Any]]] = {
-        "omni-math-2": lambda n, text: {"id": n, "problem": text},
-        "jeebench": lambda n, text: {"index": n, "question": text + "\n\n(A) one\n\n(B) two\n\n(C) three\n\n(D) four"},
-        "scibench": lambda n, text: {"problemid": str(n), "problem_text": text},
-        "lab-bench": lambda n, text: {"id": str(n), "question": text},
-        "mascqa": lambda n, text: {"Question_Info": f"G-{n}", "QUESTION": repr([text, "(A) a (B) b (C) c (D) d"])},
-    }
-    sources = []
-    for name in PAPER_BENCHMARKS:
-        known = facts(name)
-        texts = [f"{n}? " + "x" * (known.median_prompt_characters or 0) for n in range(known.rows_usable or 0)]
-        lines = [json.dumps(row(name, **changes[name](n, text))) for n, text in enumerate(texts)]
-        file = folder / f"{name}.jsonl"
-        file.write_text("\n".join([*lines, "not json"]))
-        sources.append({"name": name, "path": str(file)})
-    config = load_config("paper-gemma").model_dump(mode="json")
-    return RunConfig.model_validate({**config, "benchmarks": sources})
-
-
 def test_the_whole_campaign_is_planned_from_files_that_are_read(tmp_path: Path) -> None:
-    plan = plan_run(synthetic(tmp_path))
+    plan = plan_run(campaign(tmp_path))
     assert plan.problems == 6666 and not plan.estimated
     assert plan.excluded == {"not_json": 5}
     studies = {s.study: s.calls for s in plan.studies}
