@@ -61,7 +61,7 @@ def _connection_fault(error: Exception, secrets: Sequence[str]) -> Fault:
         if isinstance(cause, ssl.SSLCertVerificationError) or "CERTIFICATE_VERIFY_FAILED" in str(cause):
             return Fault("fatal", f"the certificate of the server is not accepted ({redact(str(cause), secrets)})")
     if any(type(cause).__name__ in ("ConnectError", "ConnectTimeout") for cause in chain):
-        return Fault("away", "no connection to the server")
+        return Fault("away", f"no connection to the server ({redact(str(chain[-1]), secrets)})")
     if any(isinstance(cause, openai.APITimeoutError | TimeoutError) for cause in chain):
         return Fault("passing", "no answer within 'timeout_s'")
     return Fault("passing", f"the connection broke ({redact(str(chain[-1]), secrets) or 'no reason given'})")

@@ -296,6 +296,15 @@ def test_an_abandoned_stream_ends_its_calls_and_the_engine_goes_on(server: Fault
     engine.close()
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Let Ctrl-C raise also where the tests were started with it ignored, as a shell's background jobs are."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_while_waiting_ends_the_calls(server: FaultServer) -> None:
     def interrupt(seen: Seen) -> Answer:
         os.kill(os.getpid(), signal.SIGINT)
