@@ -468,6 +468,10 @@ def test_a_bad_key_is_found_at_the_start_and_a_missing_one_is_named(
 def test_an_unknown_model_is_found_at_the_start(server: FaultServer) -> None:
     with pytest.raises(EndpointError, match=r"'model' .* got 'org/modl'. Did you mean 'org/model'"):
         ask(server, model="org/modl")
+    server.models = Answer(body={"data": [{"id": name} for name in (*(f"a/{i}" for i in range(300)), MODEL)]})
+    with pytest.raises(EndpointError, match=r"Did you mean 'org/model'") as caught:
+        ask(server, model="org/modl")
+    assert len(str(caught.value)) < 1000
     assert ask(server, model="alias", served_as=MODEL)[0].model == "alias" and len(server.seen) == 1
 
 
