@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import email.utils
-import math
 import re
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
@@ -128,7 +127,7 @@ def _seconds(value: str) -> float | None:
         seconds = float(value)
     except ValueError:
         return None
-    return seconds if seconds > 0 and not math.isnan(seconds) else None
+    return seconds if seconds > 0 else None
 
 
 def _date(value: str) -> datetime | None:
