@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import email.utils
-import math
 import re
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,7 +60,7 @@ def _connection_fault(error: Exception, secrets: Sequence[str]) -> Fault:
         if isinstance(cause, ssl.SSLCertVerificationError) or "CERTIFICATE_VERIFY_FAILED" in str(cause):
             return Fault("fatal", f"the certificate of the server is not accepted ({redact(str(cause), secrets)})")
     if any(type(cause).__name__ in ("ConnectError", "ConnectTimeout") for cause in chain):
-        return Fault("away", "no connection to the server")
+        return Fault("away", f"no connection to the server ({redact(str(chain[-1]), secrets)})")
     if any(isinstance(cause, openai.APITimeoutError | TimeoutError) for cause in chain):
         return Fault("passing", "no answer within 'timeout_s'")
     return Fault("passing", f"the connection broke ({redact(str(chain[-1]), secrets) or 'no reason given'})")
@@ -128,7 +127,7 @@ def _seconds(value: str) -> float | None:
         seconds = float(value)
     except ValueError:
         return None
-    return seconds if seconds > 0 and not math.isnan(seconds) else None
+    return seconds if seconds > 0 else None
 
 
 def _date(value: str) -> datetime | None:

@@ -7,6 +7,7 @@ that it is busy. The caller's thread pulls a request whenever there is room for 
 from __future__ import annotations
 
 import asyncio
+import difflib
 import itertools
 import queue
 from collections.abc import Iterable, Iterator
@@ -155,9 +156,11 @@ class OpenAIEngine:
         listed = _model_ids(answer)
         wanted = {self._config.model, self._config.served_as}
         if listed and not wanted & listed:
+            model = self._config.model
+            shown = difflib.get_close_matches(model, listed, _SHOWN_MODELS, 0.3) or sorted(listed)[:_SHOWN_MODELS]
             raise EndpointError(
-                f"The 'model' of engine 'openai' must be one that {self._place} serves, got {self._config.model!r}. "
-                + did_you_mean(self._config.model, sorted(listed)[:_SHOWN_MODELS])
+                f"The 'model' of engine 'openai' must be one that {self._place} serves, got {model!r}. "
+                + did_you_mean(model, shown)
             )
 
     def _refuse_start(self, fault: Fault) -> None:

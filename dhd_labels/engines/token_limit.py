@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from dhd_labels.engines.base import Turn
 from dhd_labels.engines.redact import reason_of
@@ -33,7 +34,7 @@ class TokenLimit:
         return tokens, f"the prompt has at least {tokens} tokens, 'max_model_len' is {self._most}"
 
 
-def _load(tokenizer: str, revision: str):  # type: ignore[no-untyped-def]
+def _load(tokenizer: str, revision: str) -> Any:
     from tokenizers import Tokenizer
 
     path = Path(tokenizer).expanduser()

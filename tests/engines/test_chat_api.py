@@ -74,6 +74,13 @@ def test_an_answer_without_an_id_does_not_get_the_one_asked_for() -> None:
     assert reply_of(body, "asked").model == ""
 
 
+@pytest.mark.parametrize("count", [True, -1, 3.5, "3", None])
+def test_a_count_that_is_none_is_unknown(count: Any) -> None:
+    usage = {"prompt_tokens": count, "completion_tokens": count, "prompt_tokens_details": {"cached_tokens": count}}
+    reply = reply_of(completion("7", usage=usage), "asked")
+    assert (reply.prompt_tokens, reply.cached_tokens, reply.completion_tokens) == (None, None, None)
+
+
 def test_parts_of_a_content_are_told_apart() -> None:
     parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "so"}]}, {"type": "text", "text": "7"}]
     reply = reply_of(completion(parts), "asked")

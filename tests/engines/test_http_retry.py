@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
+import functools
 import random
+import selectors
+from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dhd_labels.engines.http_faults import RETRIED, Fault, asked_wait
-from dhd_labels.engines.http_retry import Retry, SystemClock, Throttle
+from dhd_labels.engines.http_retry import Clock, Retry, SystemClock, Throttle
 
+Result = TypeVar("Result")
 NOW = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 
 
@@ -31,7 +36,7 @@ class StillClock:
         await asyncio.sleep(0)
 
 
-def retry(clock: StillClock | None = None, most: int = 4, tries: int = 5, cap: float = 120.0) -> Retry:
+def retry(clock: Clock | None = None, most: int = 4, tries: int = 5, cap: float = 120.0) -> Retry:
     made = clock or StillClock()
     return Retry(tries, cap, Throttle(most, made), made, "host:1", lambda error: error.args[0])
 
@@ -93,27 +98,102 @@ class Failing(Exception):
     """Carries the fault that it stands for."""
 
 
-def test_a_pause_holds_every_call_and_costs_none_of_them_a_try() -> None:
-    """The server is busy for 60 s and says so to the first calls only; all the others wait too."""
-    clock, tries = StillClock(), dict.fromkeys(range(20), 0)
-    made = retry(clock, most=2)
+class JumpingSelector(selectors.SelectSelector):
+    """Lets the time of a loop jump to the next timer, whenever nothing else is left to do."""
 
-    async def call(number: int) -> int:
-        async def attempt() -> int:
-            tries[number] += 1
-            if clock.time < 60:
-                raise Failing(Fault("busy", "why", 60.0))
-            return number
+    loop: JumpingLoop
 
-        answer = await made.run(attempt, f"call {number}")
-        assert isinstance(answer, int)
-        return answer
+    def select(self, timeout: float | None = None) -> Any:
+        self.loop.passed += timeout or 0.0
+        return super().select(0)
 
-    async def everything() -> list[int]:
+
+class JumpingLoop(asyncio.SelectorEventLoop):
+    """An event loop in which sleeping takes no time, and everything happens in the order of its own time."""
+
+    def __init__(self) -> None:
+        selector = JumpingSelector()
+        selector.loop = self
+        self.passed = 0.0
+        super().__init__(selector)
+
+    def time(self) -> float:
+        return self.passed
+
+
+class LoopClock:
+    """The time of a `JumpingLoop`. It keeps every wait."""
+
+    def __init__(self) -> None:
+        self.waits: list[float] = []
+
+    def now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        await asyncio.sleep(seconds)
+
+
+def in_jumping_time(work: Coroutine[Any, Any, Result]) -> Result:
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        return runner.run(work)
+
+
+@pytest.mark.parametrize("kind", ["busy", "away"])
+@pytest.mark.parametrize("asked", [60.0, None])
+def test_a_pause_holds_every_call_and_costs_none_of_them_a_try(kind: str, asked: float | None) -> None:
+    """The server is gone for 60 s; only the calls that were in flight have met it, all the others wait too."""
+    tries = dict.fromkeys(range(20), 0)
+
+    async def everything() -> list[Any]:
+        clock = LoopClock()
+        made = retry(clock, most=2)
+
+        async def call(number: int) -> int | Fault:
+            async def attempt() -> int:
+                tries[number] += 1
+                if clock.now() < 60:
+                    raise Failing(Fault(kind, "why", asked))  # type: ignore[arg-type]
+                return number
+
+            return await made.run(attempt, f"call {number}")
+
         return await asyncio.gather(*map(call, tries))
 
-    assert asyncio.run(everything()) == list(range(20))
-    assert sum(tries.values()) <= 22 and max(tries.values()) == 2
+    assert in_jumping_time(everything()) == list(range(20))
+    assert sum(tries.values()) <= (22 if asked else 28) and max(tries.values()) <= 5
+
+
+def test_a_fault_of_one_call_does_not_hold_the_others() -> None:
+    async def everything() -> float:
+        clock = LoopClock()
+        made = retry(clock, most=4)
+
+        async def attempt(number: int) -> float:
+            if number == 0:
+                raise Failing(Fault("passing", "why"))
+            return clock.now()
+
+        ends = await asyncio.gather(*(made.run(functools.partial(attempt, n), f"call {n}") for n in range(9)))
+        return max(end for end in ends if isinstance(end, float))
+
+    assert in_jumping_time(everything()) == 0
+
+
+def test_the_waits_of_a_call_are_its_own_and_repeat() -> None:
+    async def waits(label: str) -> tuple[float, ...]:
+        clock = LoopClock()
+
+        async def attempt() -> int:
+            raise Failing(Fault("passing", "why"))
+
+        fault = await retry(clock).run(attempt, label)
+        assert fault == Fault("passing", "why (after 5 tries)")
+        return tuple(clock.waits)
+
+    first, again, other = (in_jumping_time(waits(label)) for label in ("a call", "a call", "another"))
+    assert first == again != other and len(first) == 4
 
 
 @pytest.mark.parametrize("kind", ["too_long", "refused", "fatal"])
@@ -171,24 +251,27 @@ def test_tries_of_one_round_cut_the_places_once() -> None:
 
 
 def test_a_cancelled_waiter_gives_its_place_to_the_next() -> None:
+    """The second is cancelled after it was woken and before it has run."""
+
     async def everything() -> list[str]:
         throttle, order = Throttle(1, SystemClock()), []
+        release = asyncio.Event()
 
-        async def call(name: str, release: asyncio.Event | None = None) -> None:
+        async def first() -> None:
+            async with throttle.slot():
+                await release.wait()
+            waiting[0].cancel()
+
+        async def call(name: str) -> None:
             async with throttle.slot():
                 order.append(name)
-                if release:
-                    await release.wait()
 
-        release = asyncio.Event()
-        first = asyncio.create_task(call("first", release))
+        leading = asyncio.create_task(first())
         await asyncio.sleep(0)
-        second, third = asyncio.create_task(call("second")), asyncio.create_task(call("third"))
+        waiting = [asyncio.create_task(call(name)) for name in ("second", "third")]
         await asyncio.sleep(0)
         release.set()
-        await first  # the place is free now and the second has been woken, but has not run yet
-        second.cancel()
-        await asyncio.wait_for(third, 5)
+        await asyncio.wait_for(asyncio.gather(leading, *waiting, return_exceptions=True), 5)
         return order
 
-    assert "third" in asyncio.run(everything())
+    assert asyncio.run(everything()) == ["third"]
