@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import typer
 from rich.console import Console
@@ -70,13 +71,28 @@ class Bar:
 
 @contextmanager
 def progress_bar(console: Console) -> Iterator[Bar]:
-    """Show progress while the block runs."""
+    """Show progress while the block runs, and what the engines log (waits, retries) as plain lines beside it."""
     bar = Bar(console)
-    if bar._live is None:
-        yield bar
-    else:
-        with bar._live:
+    handler = _Lines(console)
+    logger = logging.getLogger("dhd_labels")
+    logger.addHandler(handler)
+    try:
+        with bar._live or nullcontext():
             yield bar
+    finally:
+        logger.removeHandler(handler)
+
+
+class _Lines(logging.Handler):
+    """Prints log records without breaking a live bar."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(logging.WARNING)
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one record; its text is shown, never obeyed."""
+        self._console.print(record.getMessage(), markup=False, highlight=False)
 
 
 def console() -> Console:
