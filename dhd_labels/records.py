@@ -16,9 +16,9 @@ from typing import Any, Literal
 POOL_SIZE = 5
 """Messages in a pool (paper: H5)."""
 
-AnswerType = Literal["integer", "number", "choice"]
+AnswerType = Literal["integer", "number", "choice", "choices", "choice_any", "quantity", "range", "expression", "text"]
 MessageStatus = Literal["ok", "not_renderable", "parse_failed", "truncated", "empty", "server_error"]
-OutcomeStatus = Literal["graded", "no_answer", "truncated", "operational", "undetermined"]
+OutcomeStatus = Literal["graded", "no_answer", "truncated", "operational", "undetermined", "timeout", "gold_error"]
 Stability = Literal["stable_helpful", "stable_harmful", "indeterminate"]
 CONTENT_FIELDS = ("reasoning_direction", "key_idea", "critical_assumption", "what_to_check")
 

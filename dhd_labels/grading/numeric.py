@@ -1,0 +1,319 @@
+"""Compare scalar trees by value: exactly where rational, else to many digits. Runs in worker processes only.
+
+Two expressions are unequal when they differ at a point, and equal when they agree at every one of dozens of points to
+35 digits (constants: to 180 digits). Points and precision are fixed, so the verdict is the same everywhere.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any, Literal
+
+import mpmath
+
+from dhd_labels.grading import evaluate
+from dhd_labels.grading.evaluate import NotRationalError, TooLargeError
+from dhd_labels.grading.mathtext import Node, UnreadableError
+from dhd_labels.grading.structure import symbols, walk
+
+Comparison = Literal["equal", "unequal", "unknown"]
+
+_DIGITS = 60
+_MANY_DIGITS = 240
+_AGREE = 35
+_CONSTANT_AGREE = 180
+_TINY = mpmath.mpf(10) ** -28
+_MAX_MAGNITUDE = 10**6
+_ENOUGH = 8
+_INTEGER_NAMES = set("nmklNMKjpq")
+_INTEGER_KINDS = {"series", "factorial", "binomial"}
+_LARGE = (37, 50, 64, 97, 100, 128, 211, 365, 499, 1000, 1009, 2026, 4096, 1_000_003, 10**9 + 7)
+
+
+def compare_scalars(one: Node, other: Node) -> Comparison:
+    """Compare two scalar trees.
+
+    Raises:
+        TooLargeError: a value is beyond the bounds.
+        UnreadableError: a tree has no value.
+    """
+    names = symbols(one) | symbols(other)
+    if not names:
+        found = _compare_constants(one, other)
+    elif symbols(one) == symbols(other):
+        found = _compare_functions(one, other, sorted(names))
+    else:
+        found = _compare_over_all(one, other, sorted(names))
+    # "log" without a base is natural to some and decimal to others.
+    if found == "unequal" and _baseless(one) != _baseless(other):
+        return "unknown"
+    return found
+
+
+def _baseless(node: Node) -> bool:
+    return any(n.kind == "call" and n.name == "log" and len(n.args) == 1 for n in walk(node))
+
+
+def _compare_over_all(one: Node, other: Node, names: list[str]) -> Comparison:
+    """Compare expressions of different symbols: as many may be another naming, else only equal if one cancels."""
+    found = _compare_functions(one, other, names)
+    renaming = len(symbols(one)) == len(symbols(other))
+    return "unknown" if found == "unequal" and renaming else found
+
+
+def _compare_constants(one: Node, other: Node) -> Comparison:
+    few = [_number(node, {}, _DIGITS) for node in (one, other)]
+    if all(isinstance(value, Fraction) for value in few):
+        return "equal" if few[0] == few[1] else "unequal"
+    many = [_number(node, {}, _MANY_DIGITS) for node in (one, other)]
+    zero = [_vanishes(a, b) for a, b in zip(few, many, strict=True)]
+    if any(zero):
+        return "equal" if all(zero) else "unequal"
+    with mpmath.workdps(_MANY_DIGITS):
+        digits = _common_digits(*many)
+    if digits >= _CONSTANT_AGREE:
+        return "equal"
+    return "unequal" if digits <= _AGREE else "unknown"
+
+
+def _vanishes(few: Any, many: Any) -> bool:
+    """Whether a value is zero: exactly, or rounding noise that shrinks with the precision."""
+    if isinstance(few, Fraction):
+        return few == 0
+    small = mpmath.mpf(10) ** -(_DIGITS - 15)
+    return bool(many == 0 or (abs(few) < small and abs(many) < small * abs(few)) or (few == 0 and abs(many) < small))
+
+
+def _common_digits(one: Any, other: Any) -> float:
+    """Return how many leading digits two values share."""
+    one, other = _real(one), _real(other)
+    gap, size = abs(one - other), max(abs(one), abs(other))
+    if gap == 0:
+        return float("inf")
+    return float(mpmath.log10(size / gap))
+
+
+def _compare_functions(one: Node, other: Node, names: list[str]) -> Comparison:
+    """Compare at integer points, and at real ones unless an expression has no meaning there."""
+    kinds = {n.kind for tree in (one, other) for n in walk(tree)}
+    calls = {n.name for tree in (one, other) for n in walk(tree) if n.kind == "call"}
+    only_integers = bool(kinds & _INTEGER_KINDS or calls & {"gcd", "lcm"})
+    integers = _agreement(one, other, _integer_points(names))
+    if integers is False:
+        return "unequal"
+    if only_integers:
+        return "equal" if integers else "unknown"
+    positive = _agreement(one, other, _real_points(names, 1))
+    negative = _agreement(one, other, _real_points(names, -1))
+    if positive and negative is not False:
+        return "equal"
+    if integers and calls & {"floor", "ceil"} and set(names) <= _INTEGER_NAMES:
+        return "equal"
+    # Equal for whole or for positive numbers only: what the symbols stand for decides.
+    return "unequal" if integers is None and positive is False else "unknown"
+
+
+def _agreement(one: Node, other: Node, points: Iterator[Mapping[str, Fraction]]) -> bool | None:
+    """Return whether two trees agree at all points where both have a value; None with too few of them."""
+    seen = 0
+    for point in points:
+        try:
+            values = [_number(tree, point, _DIGITS) for tree in (one, other)]
+        except (UnreadableError, TooLargeError):
+            continue
+        exact = all(isinstance(value, Fraction) for value in values)
+        if exact and values[0] != values[1]:
+            return False
+        if not exact:
+            with mpmath.workdps(_DIGITS):
+                if max(abs(_real(value)) for value in values) < _TINY:
+                    continue
+                if _common_digits(*values) < _AGREE:
+                    return False
+        seen += 1
+    return True if seen >= _ENOUGH else None
+
+
+def _integer_points(names: list[str]) -> Iterator[dict[str, Fraction]]:
+    if len(names) == 1:
+        for number in itertools.chain(range(1, 41), _LARGE):
+            yield {names[0]: Fraction(number)}
+        return
+    generator = random.Random(20)
+    for _ in range(60):
+        yield {name: Fraction(generator.randint(1, 24)) for name in names}
+
+
+def _real_points(names: list[str], sign: int) -> Iterator[dict[str, Fraction]]:
+    generator = random.Random(21)
+    for _ in range(14):
+        yield {name: Fraction(sign * generator.randint(11, 4999), 1009) for name in names}
+
+
+def _number(node: Node, point: Mapping[str, Fraction], digits: int) -> Any:
+    """Return an exact Fraction where possible, else an mpmath number of `digits` digits."""
+    with mpmath.workdps(digits):
+        try:
+            return _Number(point).value(node)
+        except (ArithmeticError, ValueError) as error:
+            if isinstance(error, UnreadableError):
+                raise
+            raise UnreadableError(f"no value: {type(error).__name__}") from None
+
+
+def _real(value: Any) -> Any:
+    return mpmath.mpf(value.numerator) / value.denominator if isinstance(value, Fraction) else value
+
+
+class _Number:
+    """Values at one point. Rational parts stay exact."""
+
+    def __init__(self, point: Mapping[str, Fraction]) -> None:
+        self._point = dict(point)
+        self._terms = 0
+
+    def value(self, node: Node) -> Any:
+        if node.kind == "num":
+            return node.value
+        if node.kind == "sym":
+            return self._symbol(node.name)
+        if node.kind == "series":
+            return self._series(node)
+        values = [self.value(arg) for arg in node.args]
+        if all(isinstance(value, Fraction) for value in values):
+            try:
+                literal = tuple(Node("num", value=value) for value in values)
+                return evaluate.exact(Node(node.kind, literal, node.name))
+            except NotRationalError:
+                pass
+        return _finite(self._apply(node, values))
+
+    def _symbol(self, name: str) -> Any:
+        if name in self._point:
+            return self._point[name]
+        constants = {r"\pi": mpmath.pi, "e": mpmath.e, "i": mpmath.mpc(0, 1)}
+        if name not in constants:
+            raise UnreadableError(f"no value of {name}")
+        return +constants[name]
+
+    def _series(self, node: Node) -> Any:
+        index, start, stop, body = node.args
+        first, last = self.value(start), self.value(stop)
+        if not isinstance(first, Fraction) or not isinstance(last, Fraction):
+            raise UnreadableError("a series between irrational numbers")
+        outer = self._point.get(index.name)
+        total: Any = Fraction(node.name == "prod")
+        for number in evaluate.bounded_range(first, last):
+            self._terms += 1
+            if self._terms > evaluate.MAX_TERMS:
+                raise TooLargeError(f"a series of more than {evaluate.MAX_TERMS} terms")
+            self._point[index.name] = Fraction(number)
+            term = self.value(body)
+            both = (
+                (total, term)
+                if isinstance(total, Fraction) and isinstance(term, Fraction)
+                else (_real(total), _real(term))
+            )
+            total = both[0] + both[1] if node.name == "sum" else both[0] * both[1]
+            if isinstance(total, Fraction):
+                evaluate.checked(total)
+        self._point.pop(index.name)
+        if outer is not None:
+            self._point[index.name] = outer
+        return total
+
+    def _apply(self, node: Node, values: list[Any]) -> Any:
+        first, *rest = [_real(value) for value in values]
+        match node.kind:
+            case "group":
+                return first
+            case "degree":
+                return first * mpmath.pi / 180
+            case "neg":
+                return -first
+            case "add":
+                return first + rest[0]
+            case "sub":
+                return first - rest[0]
+            case "mul":
+                return first * rest[0]
+            case "div":
+                return first / rest[0]
+            case "pow":
+                return _power(first, rest[0])
+            case "root":
+                return _nth_root(first, rest[0])
+            case "call":
+                return _call(node.name, [first, *rest])
+        raise UnreadableError(f"no value of {node.kind}")
+
+
+def _finite(value: Any) -> Any:
+    if not mpmath.isfinite(value):
+        raise UnreadableError("no finite value")
+    return value
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    if base != 0 and abs(mpmath.log(abs(base))) * abs(exponent) > _MAX_MAGNITUDE:
+        raise TooLargeError("a power of more than 400,000 digits")
+    return mpmath.power(base, exponent)
+
+
+def _nth_root(of: Any, degree: Any) -> Any:
+    if degree != int(degree) or not 2 <= degree <= 1000:
+        raise UnreadableError("the degree of a root")
+    if mpmath.im(of) == 0 and of < 0 and int(degree) % 2:
+        return -mpmath.root(-of, int(degree))
+    return mpmath.root(of, int(degree))
+
+
+def _call(name: str, values: list[Any]) -> Any:
+    first = values[0]
+    if name in ("floor", "ceil"):
+        return _whole(name, first)
+    if name in ("min", "max"):
+        if any(mpmath.im(value) for value in values):
+            raise UnreadableError(f"the {name} of complex numbers")
+        return (min if name == "min" else max)(values)
+    if name in ("log", "ln", "lg"):
+        base = values[1] if len(values) > 1 else mpmath.mpf(10) if name == "lg" else mpmath.e
+        return mpmath.log(first) / mpmath.log(base)
+    if abs(first) > _MAX_MAGNITUDE:
+        raise TooLargeError(f"the {name} of a large number")
+    functions = {"abs": abs, "arcsin": mpmath.asin, "arccos": mpmath.acos, "arctan": mpmath.atan}
+    function = functions.get(name) or getattr(mpmath, name, None) if name in _FUNCTIONS else None
+    if function is None:
+        raise UnreadableError(f"no value of {name}")
+    return function(first)
+
+
+_FUNCTIONS = {
+    "abs",
+    "arcsin",
+    "arccos",
+    "arctan",
+    "sin",
+    "cos",
+    "tan",
+    "cot",
+    "sec",
+    "csc",
+    "sinh",
+    "cosh",
+    "tanh",
+    "exp",
+}
+
+
+def _whole(name: str, value: Any) -> Fraction:
+    """Return a floor or ceiling; a value at the edge of an integer is that integer."""
+    if mpmath.im(value) or abs(value) > mpmath.mpf(10) ** 25:
+        raise TooLargeError(f"the {name} of a large number")
+    nearest = int(mpmath.nint(value))
+    if abs(value - nearest) < _TINY:
+        return Fraction(nearest)
+    return Fraction(int(mpmath.floor(value) if name == "floor" else mpmath.ceil(value)))
