@@ -7,7 +7,8 @@ from dhd_labels.grading.mathtext import Node, UnreadableError
 from dhd_labels.grading.quantity import canonical_number
 
 _COMMUTATIVE = {"add", "mul", "list", "set", "union"}
-_MAX_NUMBER = 200
+_MAX_BITS = 600
+"""Larger numbers stay as they are written."""
 
 
 def canonical_tree(node: Node) -> str:
@@ -33,10 +34,9 @@ def canonical_tree(node: Node) -> str:
 
 def _number(node: Node) -> str | None:
     try:
-        text = canonical_number(exact(node))
+        return canonical_number(exact(node, max_bits=_MAX_BITS))
     except (NotRationalError, UnreadableError, TooLargeError):
         return None
-    return text if len(text) <= _MAX_NUMBER else None
 
 
 def _flat(node: Node, kind: str) -> list[Node]:

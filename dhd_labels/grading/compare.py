@@ -77,7 +77,9 @@ class _Comparer:
 
     def _angles(self, one: Node, other: Node) -> Comparison:
         """Compare values; a degree sign at the top may be left out, or the angle be given in radians."""
-        if (one.kind == "degree") == (other.kind == "degree"):
+        if one.kind == other.kind == "degree":
+            return self._scalars(one.args[0], other.args[0])
+        if "degree" not in (one.kind, other.kind):
             return self._scalars(one, other)
         marked, bare = (one, other) if one.kind == "degree" else (other, one)
         found = self._scalars(marked.args[0], bare)
@@ -89,7 +91,7 @@ class _Comparer:
     # Collections.
 
     def _unordered(self, one: Sequence[Node], other: Sequence[Node]) -> Comparison:
-        """Match elements; those that occur several times count once."""
+        """Match elements in any order."""
         left, right = self._distinct(one), self._distinct(other)
         if left is None or right is None:
             return "unknown"
@@ -98,8 +100,12 @@ class _Comparer:
         table = [[self.compare(a, b) for b in right] for a in left]
         rows = [*table, *zip(*table, strict=True)]
         if all("equal" in row for row in rows):
-            return "equal"
+            # Roots may be listed with their multiplicity or without; only the reader knows.
+            return "equal" if self._counts(left, one) == self._counts(left, other) else "unknown"
         return "unequal" if any(set(row) == {"unequal"} for row in rows) else "unknown"
+
+    def _counts(self, values: Sequence[Node], items: Sequence[Node]) -> list[int]:
+        return [sum(self.compare(value, item) == "equal" for item in items) for value in values]
 
     def _distinct(self, items: Sequence[Node]) -> list[Node] | None:
         kept: list[Node] = []

@@ -18,10 +18,9 @@ _SPACING = re.compile(
 _DOUBLED = re.compile(r"\\\\(?=(?:circ|frac|dfrac|tfrac|sqrt|pi|text|mathrm|times|cdot|left|right|pm|boxed)(?![a-z]))")
 _SAME = {
     "\u2212": "-", "\u2012": "-", "\u2013": "-", "\u2014": "-", "\ufe63": "-", "\u00d7": r"\times ",
-    "\u22c5": r"\cdot ",
-    "\u00b7": r"\cdot ", "\u00f7": "/", "\u2044": "/", "\u221a": r"\sqrt ", "\u03c0": r"\pi ", "\u221e": r"\infty ",
-    "\u2264": r"\le ", "\u2265": r"\ge ", "\u2260": r"\neq ", "\u2248": r"\approx ", "\u00b1": r"\pm ",
-    "\u222a": r"\cup ", "\u2208": r"\in ", "\u2016": "|", "\u2032": "'", "\u2019": "'",
+    "\u22c5": r"\cdot ", "\u00b7": r"\cdot ", "\u00f7": "/", "\u2044": "/", "\u221a": r"\sqrt ", "\u03c0": r"\pi ",
+    "\u221e": r"\infty ", "\u2264": r"\le ", "\u2265": r"\ge ", "\u2260": r"\neq ", "\u2248": r"\approx ",
+    "\u00b1": r"\pm ", "\u222a": r"\cup ", "\u2208": r"\in ", "\u2016": "|", "\u2032": "'", "\u2019": "'",
 }  # fmt: skip
 _SAME_RUN = re.compile("|".join(_SAME))
 

@@ -10,6 +10,8 @@ from dhd_labels.grading.mathtext import Node, UnreadableError
 
 MAX_BITS = 200_000
 """Size of an exact number; 2006! has 19,000 bits."""
+_BUDGET = 20
+"""Sum of the sizes of all numbers of one evaluation, in multiples of the largest size."""
 MAX_FACTORIAL = 10_000
 MAX_TERMS = 20_000
 
@@ -22,22 +24,23 @@ class NotRationalError(Exception):
     """A tree whose value is not a rational number by rational arithmetic alone."""
 
 
-def exact(node: Node, values: Mapping[str, Fraction] | None = None) -> Fraction:
+def exact(node: Node, values: Mapping[str, Fraction] | None = None, max_bits: int = MAX_BITS) -> Fraction:
     """Return the rational value of a tree.
 
     Args:
         node: a scalar tree.
         values: numbers for its symbols.
+        max_bits: size of the largest number that may occur.
 
     Raises:
-        NotRationalError: it has other symbols, roots or transcendental functions.
+        NotRationalError: it has other symbols, roots, degrees or transcendental functions.
         UnreadableError: it has no value (division by zero, a factorial of a fraction).
-        TooLargeError: a number would be larger than `MAX_BITS`.
+        TooLargeError: a number would be larger than `max_bits`, or all together would take long.
     """
-    return _Exact(values or {}).value(node)
+    return _Exact(values or {}, max_bits).value(node)
 
 
-def power(base: Fraction, exponent: Fraction) -> Fraction:
+def power(base: Fraction, exponent: Fraction, max_bits: int = MAX_BITS) -> Fraction:
     """Return an exact integer power within bounds."""
     if exponent.denominator != 1:
         raise NotRationalError("a root")
@@ -46,25 +49,25 @@ def power(base: Fraction, exponent: Fraction) -> Fraction:
     if abs(base) == 1:
         return base if exponent.numerator % 2 else Fraction(1)
     bits = max(base.numerator.bit_length(), base.denominator.bit_length())
-    if abs(exponent) > MAX_BITS or bits * abs(exponent) > MAX_BITS:
-        raise TooLargeError("a power of more than 60,000 digits")
+    if bits * abs(exponent) > max_bits:
+        raise TooLargeError("a power that is too large to compute")
     return base ** int(exponent)
 
 
-def factorial(of: Fraction) -> Fraction:
+def factorial(of: Fraction, max_bits: int = MAX_BITS) -> Fraction:
     """Return an exact factorial within bounds."""
     if of.denominator != 1 or of < 0:
         raise UnreadableError("a factorial of something else than a natural number")
-    if of > MAX_FACTORIAL:
+    if of > MAX_FACTORIAL or int(of) * int(of).bit_length() > max_bits:
         raise TooLargeError(f"a factorial of more than {MAX_FACTORIAL}")
     return Fraction(math.factorial(int(of)))
 
 
-def binomial(upper: Fraction, lower: Fraction) -> Fraction:
+def binomial(upper: Fraction, lower: Fraction, max_bits: int = MAX_BITS) -> Fraction:
     """Return an exact binomial coefficient within bounds."""
     if upper.denominator != 1 or lower.denominator != 1 or upper < 0:
         raise UnreadableError("a binomial coefficient of something else than natural numbers")
-    if upper > MAX_FACTORIAL:
+    if upper > min(MAX_FACTORIAL, max_bits):
         raise TooLargeError(f"a binomial coefficient of more than {MAX_FACTORIAL}")
     return Fraction(math.comb(int(upper), int(lower)) if lower >= 0 else 0)
 
@@ -84,8 +87,10 @@ def integer_call(name: str, values: list[Fraction]) -> Fraction:
 
 
 class _Exact:
-    def __init__(self, values: Mapping[str, Fraction]) -> None:
+    def __init__(self, values: Mapping[str, Fraction], max_bits: int) -> None:
         self._values = dict(values)
+        self._max_bits = max_bits
+        self._left = _BUDGET * max_bits + 64 * MAX_TERMS
         self._terms = 0
 
     def value(self, node: Node) -> Fraction:
@@ -97,11 +102,18 @@ class _Exact:
             return self._values[node.name]
         if node.kind == "series":
             return self._series(node)
-        return checked(self._apply(node, [self.value(arg) for arg in node.args]))
+        return self._checked(self._apply(node, [self.value(arg) for arg in node.args]))
+
+    def _checked(self, value: Fraction) -> Fraction:
+        bits = value.numerator.bit_length() + value.denominator.bit_length()
+        self._left -= bits
+        if self._left < 0:
+            raise TooLargeError("long arithmetic with large numbers")
+        return checked(value, self._max_bits)
 
     def _apply(self, node: Node, values: list[Fraction]) -> Fraction:
         match node.kind:
-            case "group" | "degree":
+            case "group":
                 return values[0]
             case "neg":
                 return -values[0]
@@ -116,13 +128,13 @@ class _Exact:
                     raise UnreadableError("a division by zero")
                 return values[0] / values[1]
             case "pow":
-                return power(*values)
+                return power(values[0], values[1], self._max_bits)
             case "root":
                 return _root(*values)
             case "factorial":
-                return factorial(values[0])
+                return factorial(values[0], self._max_bits)
             case "binomial":
-                return binomial(*values)
+                return binomial(values[0], values[1], self._max_bits)
             case "call":
                 return integer_call(node.name, values)
         raise NotRationalError(node.kind)
@@ -138,7 +150,7 @@ class _Exact:
                 raise TooLargeError(f"a series of more than {MAX_TERMS} terms")
             self._values[index.name] = Fraction(number)
             term = self.value(body)
-            total = checked(total + term if node.name == "sum" else total * term)
+            total = self._checked(total + term if node.name == "sum" else total * term)
         if outer is None:
             self._values.pop(index.name, None)
         else:
@@ -165,8 +177,8 @@ def _root(of: Fraction, degree: Fraction) -> Fraction:
     return Fraction(top, bottom)
 
 
-def checked(value: Fraction) -> Fraction:
+def checked(value: Fraction, max_bits: int = MAX_BITS) -> Fraction:
     """Return the value if it is within bounds."""
-    if max(value.numerator.bit_length(), value.denominator.bit_length()) > MAX_BITS:
-        raise TooLargeError("a number of more than 60,000 digits")
+    if max(value.numerator.bit_length(), value.denominator.bit_length()) > max_bits:
+        raise TooLargeError("a number that is too large to compute")
     return value

@@ -240,12 +240,8 @@ class _Reader:
     def _mixed(self, left: Node) -> bool:
         """Whether "2\\frac{1}{2}" comes next, which means a sum to some and a product to others."""
         fraction = [t.text for t in self._tokens[self._at : self._at + 3]]
-        plain_digits = (
-            len(fraction) == 3
-            and fraction[0] == r"\frac"
-            and (fraction[2] if fraction[1] == "{" else fraction[1]).isdigit()
-        )
-        return left.kind == "num" and plain_digits and left.value is not None and left.value.denominator == 1
+        of_digits = fraction[:1] == [r"\frac"] and (fraction[-1] if fraction[1:2] == ["{"] else fraction[1]).isdigit()
+        return left.kind == "num" and of_digits and left.value is not None and left.value.denominator == 1
 
     def _factor(self) -> Node:
         return Node("neg", (self._power(),)) if self._take("-") else self._power()
@@ -367,7 +363,7 @@ class _Reader:
             raise UnreadableError("a prime")
         if name in ("f", "g", "h", "F", "G", "P", "Q") and self._next == "(" and self._tokens[self._at].glued:
             inside = self._bracket()
-            return Node("apply", inside.args if inside.kind == "tuple" else (inside,), name)
+            return Node("apply", inside.args if inside.kind in ("tuple", "group") else (inside,), name)
         return Node("sym", name=name)
 
     def _index(self) -> str:

@@ -1,7 +1,8 @@
 """Compare scalar trees by value: exactly where rational, else to many digits. Runs in worker processes only.
 
 Two expressions are unequal when they differ at a point, and equal when they agree at every one of dozens of points to
-35 digits (constants: to 180 digits). Points and precision are fixed, so the verdict is the same everywhere.
+40 digits (constants: to 180 digits), and to more where large and small numbers meet. Points and precision are fixed, so
+the verdict is the same everywhere.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Literal
 
 import mpmath
 
-from dhd_labels.grading import evaluate
+from dhd_labels.grading import compare, evaluate
 from dhd_labels.grading.evaluate import NotRationalError, TooLargeError
 from dhd_labels.grading.mathtext import Node, UnreadableError
 from dhd_labels.grading.structure import symbols, walk
@@ -22,9 +23,9 @@ from dhd_labels.grading.structure import symbols, walk
 Comparison = Literal["equal", "unequal", "unknown"]
 
 _DIGITS = 60
-_MANY_DIGITS = 240
-_AGREE = 35
-_CONSTANT_AGREE = 180
+_NOISE = 20
+"""Digits at the end of a value that rounding may spoil."""
+_MAX_EXTRA = 8000
 _TINY = mpmath.mpf(10) ** -28
 _MAX_MAGNITUDE = 10**6
 _ENOUGH = 8
@@ -40,13 +41,17 @@ def compare_scalars(one: Node, other: Node) -> Comparison:
         TooLargeError: a value is beyond the bounds.
         UnreadableError: a tree has no value.
     """
-    names = symbols(one) | symbols(other)
-    if not names:
-        found = _compare_constants(one, other)
-    elif symbols(one) == symbols(other):
-        found = _compare_functions(one, other, sorted(names))
-    else:
-        found = _compare_over_all(one, other, sorted(names))
+    names = sorted(symbols(one) | symbols(other))
+    extra = _extra_digits(one, other)
+    if extra > _MAX_EXTRA:
+        exact = compare.exact_scalars(one, other)
+        if exact != "unknown":
+            return exact
+        raise TooLargeError("numbers that need too many digits")
+    found = _compare_functions(one, other, names, extra) if names else _compare_constants(one, other, extra)
+    # Symbols that differ may be another naming, unless there are more of them.
+    if found == "unequal" and symbols(one) != symbols(other) and len(symbols(one)) == len(symbols(other)):
+        return "unknown"
     # "log" without a base is natural to some and decimal to others.
     if found == "unequal" and _baseless(one) != _baseless(other):
         return "unknown"
@@ -57,34 +62,43 @@ def _baseless(node: Node) -> bool:
     return any(n.kind == "call" and n.name == "log" and len(n.args) == 1 for n in walk(node))
 
 
-def _compare_over_all(one: Node, other: Node, names: list[str]) -> Comparison:
-    """Compare expressions of different symbols: as many may be another naming, else only equal if one cancels."""
-    found = _compare_functions(one, other, names)
-    renaming = len(symbols(one)) == len(symbols(other))
-    return "unknown" if found == "unequal" and renaming else found
-
-
-def _compare_constants(one: Node, other: Node) -> Comparison:
-    few = [_number(node, {}, _DIGITS) for node in (one, other)]
+def _compare_constants(one: Node, other: Node, extra: int) -> Comparison:
+    few_digits, many_digits = _DIGITS + extra, 4 * _DIGITS + extra
+    few = [_number(node, {}, few_digits) for node in (one, other)]
     if all(isinstance(value, Fraction) for value in few):
         return "equal" if few[0] == few[1] else "unequal"
-    many = [_number(node, {}, _MANY_DIGITS) for node in (one, other)]
-    zero = [_vanishes(a, b) for a, b in zip(few, many, strict=True)]
-    if any(zero):
-        return "equal" if all(zero) else "unequal"
-    with mpmath.workdps(_MANY_DIGITS):
+    many = [_number(node, {}, many_digits) for node in (one, other)]
+    with mpmath.workdps(many_digits):
+        zero = [_vanishes(a, b, few_digits) for a, b in zip(few, many, strict=True)]
+        if any(zero):
+            return "equal" if all(zero) else "unequal"
         digits = _common_digits(*many)
-    if digits >= _CONSTANT_AGREE:
+    if digits >= many_digits - _DIGITS:
         return "equal"
-    return "unequal" if digits <= _AGREE else "unknown"
+    return "unequal" if digits <= few_digits - _NOISE else "unknown"
 
 
-def _vanishes(few: Any, many: Any) -> bool:
+def _vanishes(few: Any, many: Any, digits: int) -> bool:
     """Whether a value is zero: exactly, or rounding noise that shrinks with the precision."""
     if isinstance(few, Fraction):
         return few == 0
-    small = mpmath.mpf(10) ** -(_DIGITS - 15)
-    return bool(many == 0 or (abs(few) < small and abs(many) < small * abs(few)) or (few == 0 and abs(many) < small))
+    small = mpmath.mpf(10) ** (_NOISE - digits)
+    return bool(many == 0 or (abs(few) < small and (few == 0 or abs(many) < small * abs(few))))
+
+
+def _extra_digits(*trees: Node) -> int:
+    """Return the digits by which constants inside of the trees reach out: 300 for 1 + 10^{-300}."""
+    reach = 0
+    for node in {inside for tree in trees for inside in walk(tree) if not symbols(inside)}:
+        try:
+            value = _number(node, {}, 15)
+        except UnreadableError:
+            continue
+        bits = [value.numerator.bit_length(), value.denominator.bit_length()] if isinstance(value, Fraction) else []
+        # mpmath.mag is infinite for zero, which is rounding noise here.
+        size = max(bits) if bits else abs(mpmath.mag(value)) if value else 0
+        reach = max(reach, int(size))
+    return reach * 3 // 10
 
 
 def _common_digits(one: Any, other: Any) -> float:
@@ -96,18 +110,18 @@ def _common_digits(one: Any, other: Any) -> float:
     return float(mpmath.log10(size / gap))
 
 
-def _compare_functions(one: Node, other: Node, names: list[str]) -> Comparison:
+def _compare_functions(one: Node, other: Node, names: list[str], extra: int) -> Comparison:
     """Compare at integer points, and at real ones unless an expression has no meaning there."""
     kinds = {n.kind for tree in (one, other) for n in walk(tree)}
     calls = {n.name for tree in (one, other) for n in walk(tree) if n.kind == "call"}
     only_integers = bool(kinds & _INTEGER_KINDS or calls & {"gcd", "lcm"})
-    integers = _agreement(one, other, _integer_points(names))
+    integers = _agreement(one, other, _integer_points(names), extra)
     if integers is False:
         return "unequal"
     if only_integers:
         return "equal" if integers else "unknown"
-    positive = _agreement(one, other, _real_points(names, 1))
-    negative = _agreement(one, other, _real_points(names, -1))
+    positive = _agreement(one, other, _real_points(names, 1), extra)
+    negative = _agreement(one, other, _real_points(names, -1), extra)
     if positive and negative is not False:
         return "equal"
     if integers and calls & {"floor", "ceil"} and set(names) <= _INTEGER_NAMES:
@@ -116,22 +130,22 @@ def _compare_functions(one: Node, other: Node, names: list[str]) -> Comparison:
     return "unequal" if integers is None and positive is False else "unknown"
 
 
-def _agreement(one: Node, other: Node, points: Iterator[Mapping[str, Fraction]]) -> bool | None:
+def _agreement(one: Node, other: Node, points: Iterator[Mapping[str, Fraction]], extra: int) -> bool | None:
     """Return whether two trees agree at all points where both have a value; None with too few of them."""
-    seen = 0
+    seen, digits = 0, _DIGITS + extra
     for point in points:
         try:
-            values = [_number(tree, point, _DIGITS) for tree in (one, other)]
+            values = [_number(tree, point, digits) for tree in (one, other)]
         except (UnreadableError, TooLargeError):
             continue
         exact = all(isinstance(value, Fraction) for value in values)
         if exact and values[0] != values[1]:
             return False
         if not exact:
-            with mpmath.workdps(_DIGITS):
+            with mpmath.workdps(digits):
                 if max(abs(_real(value)) for value in values) < _TINY:
                     continue
-                if _common_digits(*values) < _AGREE:
+                if _common_digits(*values) < digits - _NOISE:
                     return False
         seen += 1
     return True if seen >= _ENOUGH else None

@@ -11,7 +11,7 @@ from fractions import Fraction
 from dhd_labels.grading.dressing import unwrapped
 from dhd_labels.grading.mathtext import UnreadableError, read_math
 from dhd_labels.grading.rough import rough
-from dhd_labels.grading.units import NO_UNIT, Unit, convert, is_ambiguous, is_offset, read_unit
+from dhd_labels.grading.units import NO_UNIT, Unit, convert, factor, is_ambiguous, is_offset, read_unit
 
 MAX_LENGTH = 300
 """Characters of a number with its unit; longer texts are no numbers."""
@@ -30,6 +30,7 @@ _LEAD = re.compile(
 )
 _REASON = re.compile(r"[\s,;(]+(?:because|since|due to)\b.*", re.IGNORECASE | re.DOTALL)
 _DOUBT = re.compile(r"\b(?:not|isn't|never|if|unless|when|because|than|or|and|cannot|wrong)\b|n't", re.IGNORECASE)
+_SEVERAL = re.compile(r",\s|;")
 _UNEQUAL = re.compile(r"<|>|\\(?:leq?|geq?|lt|gt|neq?|pm|mp|leqslant|geqslant)(?![a-z])|!=")
 _EQUALS = re.compile(r"(=|\\approx(?![a-z])|\\simeq(?![a-z]))")
 _CUT = re.compile(r"(?<=[0-9)}\s])(?=[A-Za-z\\%°^{ΩµÅ/])")
@@ -104,19 +105,28 @@ def canonical_number(quantity: Quantity | Fraction) -> str:
 
 
 def compare_quantities(
-    gold: Quantity, given: Quantity, tolerance: Tolerance, words: Collection[str] = ()
+    gold: Quantity, given: Quantity, tolerance: Tolerance, words: Collection[str] = (), dimensionless: bool = False
 ) -> NumberVerdict:
     """Compare two quantities.
 
-    A number without a unit is read in the reference's unit (a percent also as a fraction). A unit after a number is
-    allowed where the reference has none. Nouns must be the reference's or among `words` (of the question).
+    A number without a unit is read in the reference's unit (a percent also as a fraction).
+
+    Args:
+        gold: the reference.
+        given: the answer.
+        tolerance: how far it may be off.
+        words: what may follow the number besides the reference's nouns (words of the question).
+        dimensionless: whether a reference without a unit has no dimension; else its unit is just not written, and any
+            unit is allowed after an equal number.
     """
     strange = [noun for noun in given.unit.nouns if noun not in gold.unit.nouns and noun not in words]
     if strange:
         return NumberVerdict(None, "", f"the unit {strange[0][:20]!r} is not known")
     rounded = gold.rounded or given.rounded
     if not gold.unit.factors:
-        return _against_bare(gold, given, tolerance, rounded)
+        found = _against_bare(gold, given, tolerance, rounded)
+        dimension = dimensionless and given.value and given.unit.factors and factor(given.unit, NO_UNIT) is None
+        return NumberVerdict(None, "", "the reference has no unit") if found.correct and dimension else found
     if not given.unit.factors:
         return _without_unit(gold, given, tolerance, rounded)
     value = convert(given.value, given.unit, gold.unit)
@@ -178,7 +188,7 @@ def _final_side(text: str) -> str | None:
     if len(pieces) == 1:
         return text
     sides, signs = pieces[::2], pieces[1::2]
-    if any(_DOUBT.search(side) for side in sides[:-1]):
+    if any(_DOUBT.search(side) or _SEVERAL.search(side) for side in sides[:-1]):
         return None
     rounding = next((i for i, sign in enumerate(signs) if sign != "="), None)
     if rounding is not None and _value_and_unit(sides[rounding].strip(), False):

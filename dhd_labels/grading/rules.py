@@ -181,7 +181,8 @@ def _decide_number(gold: Quantity, text: str, problem: Problem) -> Decision:
     if given is None:
         return _same_words(text, problem) or undecided(text, f"not readable as {problem.answer_type}")
     tolerance = TOLERANCES.get(problem.benchmark, Tolerance())
-    found = compare_quantities(gold, given, tolerance, _words(problem) if not gold.unit else ())
+    words = _words(problem) if not gold.unit else ()
+    found = compare_quantities(gold, given, tolerance, words, dimensionless=problem.answer_type == "quantity")
     if found.correct is None:
         return _same_words(text, problem) or undecided(text, found.reason or "")
     return Decision(found.correct, found.canonical)

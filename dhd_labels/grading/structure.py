@@ -152,8 +152,22 @@ def _signs(node: Node) -> Node:
     if inner & {"relation", "list", "set", "tuple", "union"}:
         raise UnreadableError("a list or relation inside of an expression")
     if "pm" not in inner:
+        return _degrees(node)
+    return Node("list", tuple(_degrees(_choose(node, plus)) for plus in (r"\pm", r"\mp")))
+
+
+def _degrees(node: Node) -> Node:
+    """Take degree signs to the top: an angle is `degree` of a number. Inside of functions they stay."""
+    bare = _without_degrees(node)
+    return node if bare == node else Node("degree", (bare,))
+
+
+def _without_degrees(node: Node) -> Node:
+    if node.kind in ("call", "series"):
         return node
-    return Node("list", (_choose(node, r"\pm"), _choose(node, r"\mp")))
+    if node.kind == "degree":
+        return _without_degrees(node.args[0])
+    return Node(node.kind, tuple(map(_without_degrees, node.args)), node.name, node.value)
 
 
 def _choose(node: Node, plus: str) -> Node:

@@ -15,8 +15,8 @@ from typing import Any
 # Spellings that pint does not know; long names are also tried in lower case.
 _ALIASES = {
     "KJ": "kJ", "kPA": "kPa", "KPa": "kPa", "Kg": "kg", "KG": "kg", "Km": "km", "AU": "astronomical_unit",
-    "Torr": "torr", "yrs": "year", "hrs": "hour", "mins": "minute", "secs": "second", "lbs": "pound", "USD": "dollar", "deg": "degree",
-    "pct": "percent", "Da": "dalton", "cc": "cm^3", "mph": "mile/hour",
+    "Torr": "torr", "yrs": "year", "hrs": "hour", "mins": "minute", "secs": "second", "lbs": "pound", "USD": "dollar",
+    "deg": "degree", "pct": "percent", "Da": "dalton", "cc": "cm^3", "mph": "mile/hour",
 }  # fmt: skip
 # What pint reads as a unit although it counts things in answers, or is a word.
 _NOUNS = {"particle", "particles", "molecule", "molecules", "count", "counts", "bit", "bits", "dot", "dots", "bp", "x",
