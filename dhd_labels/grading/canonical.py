@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dhd_labels.grading.evaluate import NotRationalError, TooLargeError, exact
-from dhd_labels.grading.mathtext import Node, UnreadableError
+from dhd_labels.grading.notation import Node, UnreadableError
 from dhd_labels.grading.quantity import canonical_number
 
 _COMMUTATIVE = {"add", "mul", "list", "set", "union"}

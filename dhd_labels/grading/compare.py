@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Literal
 
 from dhd_labels.grading.evaluate import NotRationalError, exact
-from dhd_labels.grading.mathtext import Node
+from dhd_labels.grading.notation import Node
 from dhd_labels.grading.structure import CONSTANTS, renamed, symbols, walk
 
 Comparison = Literal["equal", "unequal", "unknown"]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from fractions import Fraction
 
-from dhd_labels.grading.mathtext import Node, UnreadableError
+from dhd_labels.grading.notation import Node, UnreadableError
 
 MAX_BITS = 200_000
 """Size of an exact number; 2006! has 19,000 bits."""

@@ -10,7 +10,8 @@ from dhd_labels.grading.compare import Comparison, compare, exact_scalars
 from dhd_labels.grading.decision import Decision, undecided
 from dhd_labels.grading.dressing import plain, unwrapped
 from dhd_labels.grading.evaluate import TooLargeError
-from dhd_labels.grading.mathtext import Node, UnreadableError, read_math
+from dhd_labels.grading.mathtext import read_math
+from dhd_labels.grading.notation import Node, UnreadableError
 from dhd_labels.grading.structure import structure
 from dhd_labels.grading.units import NO_UNIT, Unit, read_unit
 from dhd_labels.grading.workers import compare_in_worker

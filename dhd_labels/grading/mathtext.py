@@ -7,71 +7,18 @@ skipped, and nothing is evaluated here.
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from fractions import Fraction
 
-from dhd_labels.grading.dressing import FONTS, plain
+from dhd_labels.grading.notation import FUNCTIONS, GREEK, RELATIONS, Node, Token, UnreadableError, tokens
 
-MAX_LENGTH = 1500
-"""Characters of an expression; longer texts are derivations, not answers."""
 MAX_DEPTH = 24
 """Nested groups."""
-MAX_TOKENS = 300
-"""Symbols of an expression. Trees lean to one side, so this bounds their depth too."""
 
-RELATIONS = {
-    "=": "=", "<": "<", ">": ">", r"\le": "<=", r"\leq": "<=", r"\leqslant": "<=", r"\ge": ">=", r"\geq": ">=",
-    r"\geqslant": ">=", r"\lt": "<", r"\gt": ">", r"\neq": "!=", r"\ne": "!=", r"\approx": "~", r"\simeq": "~",
-    r"\in": "in", r"\equiv": "mod",
-}  # fmt: skip
-FUNCTIONS = {
-    "sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "ln", "log", "lg",
-    "exp", "min", "max", "gcd", "lcm",
-}  # fmt: skip
 _SEVERAL = {"min", "max", "gcd", "lcm"}
-_GREEK_NAMES = """
-alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho sigma tau upsilon phi
-varphi chi psi omega Gamma Delta Theta Lambda Xi Sigma Phi Psi Omega pi infty ell
-"""
-_GREEK = {"\\" + name for name in _GREEK_NAMES.split()}
-_SHORT_WORDS_TEXT = """
-an as at be by do for has if in is it its no not of off on one two ten six to up we all any are but can did odd per set
-so the was yes few iff non such
-"""
-_SHORT_WORDS = set(_SHORT_WORDS_TEXT.split())
 _CLOSING = {"(": ")", "[": "]", r"\{": r"\}", "{": "}", "|": "|", r"\lvert": r"\rvert", r"\lfloor": r"\rfloor",
             r"\lceil": r"\rceil", r"\langle": r"\rangle", r"\lbrace": r"\rbrace"}  # fmt: skip
 _FACTORS = {r"\frac", r"\sqrt", r"\binom", r"\dbinom", r"\tbinom", r"\sum", r"\prod", r"\lfloor", r"\lceil", r"\lvert",
             r"\langle", r"\{"}  # fmt: skip
-_FONT = re.compile(rf"\\(?:{FONTS}|boldsymbol|bm)\*?\s*\{{([^{{}}]*)\}}")
-_TOKEN = re.compile(
-    r"(?P<number>[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
-    r"|(?P<command>\\[A-Za-z]+|\\[{}|%#])|(?P<word>[A-Za-z]+)|(?P<space>\s+)|(?P<other>.)",
-    re.DOTALL,
-)
-
-
-class UnreadableError(ValueError):
-    """A text that is no expression this reader knows; the message says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A tree. `kind` says what it is, `name` the symbol, function, relation or brackets, `value` that of a number."""
-
-    kind: str
-    args: tuple[Node, ...] = ()
-    name: str = ""
-    value: Fraction | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Token:
-    kind: str
-    text: str
-    glued: bool
-    """Whether no space stands before it."""
 
 
 def read_math(text: str, thousands: bool = True) -> Node:
@@ -84,57 +31,14 @@ def read_math(text: str, thousands: bool = True) -> Node:
     Raises:
         UnreadableError: not readable as a whole; the reason is in the message.
     """
-    if len(text) > MAX_LENGTH:
-        raise UnreadableError(f"longer than {MAX_LENGTH} characters")
-    tokens = _tokens(_FONT.sub(_font, plain(text)), thousands)
-    if len(tokens) > MAX_TOKENS:
-        raise UnreadableError(f"more than {MAX_TOKENS} symbols")
-    return _Reader(tokens).answer()
-
-
-def _font(found: re.Match[str]) -> str:
-    """Return what a font holds, when it is a symbol, a number, a function or a connective; else keep it unreadable."""
-    content = found[1].strip()
-    simple = len(content) == 1 or content in FUNCTIONS or content in ("or", "and", ",", ";")
-    return f" {content} " if simple or re.fullmatch(r"[-+0-9.,^{}/ ]+", content) else r"\text "
-
-
-def _tokens(text: str, thousands: bool) -> list[_Token]:
-    found: list[_Token] = []
-    glued, depth = False, 0
-    for match in _TOKEN.finditer(text):
-        kind, piece = str(match.lastgroup), match[0]
-        if kind == "space":
-            glued = False
-            continue
-        depth += piece in ("(", "[", r"\{")
-        depth -= piece in (")", "]", r"\}")
-        if kind == "word":
-            found += _letters(piece, glued)
-        elif kind == "number" and "," in piece and (depth or not thousands):
-            parts = re.split("(,)", piece)
-            found += [_Token("other" if part == "," else "number", part, True) for part in parts]
-        else:
-            found.append(_Token(kind, piece.replace(",", "") if kind == "number" else piece, glued))
-        glued = True
-    return found
-
-
-def _letters(word: str, glued: bool) -> list[_Token]:
-    """Read a run of letters: a function, a connective, or a product of symbols."""
-    if word in FUNCTIONS or word in ("or", "and", "pi", "sqrt", "infty"):
-        kind = "separator" if word in ("or", "and") else "command"
-        return [_Token(kind, word if kind == "separator" else "\\" + word, glued)]
-    if len(word) > 3 or word.casefold() in _SHORT_WORDS:
-        raise UnreadableError(f"the word {word[:20]!r}")
-    return [_Token("word", letter, glued or i > 0) for i, letter in enumerate(word)]
+    return _Reader(tokens(text, thousands)).answer()
 
 
 class _Reader:
     """One pass over the tokens."""
 
-    def __init__(self, tokens: list[_Token]) -> None:
-        self._tokens = tokens
+    def __init__(self, pieces: list[Token]) -> None:
+        self._tokens = pieces
         self._at = 0
         self._depth = 0
         self._open_bars = 0
@@ -253,7 +157,7 @@ class _Reader:
     def _starts_factor(self) -> bool:
         if self._kind in ("number", "word") or self._next in ("(", "[", "{", "|"):
             return not (self._next == "|" and self._open_bars)
-        starts = self._next in _GREEK or self._next in _FACTORS or self._next[1:] in FUNCTIONS
+        starts = self._next in GREEK or self._next in _FACTORS or self._next[1:] in FUNCTIONS
         return self._kind == "command" and starts
 
     def _power(self) -> Node:
@@ -298,7 +202,7 @@ class _Reader:
         if self._take("-"):
             self._no_sign()
             return Node("neg", (self._script(),))
-        if self._kind in ("number", "word") or self._next in _GREEK:
+        if self._kind in ("number", "word") or self._next in GREEK:
             return self._primary(bare=True)
         if self._next in ("(", r"\frac", r"\sqrt"):
             return self._primary()
@@ -320,7 +224,7 @@ class _Reader:
         if kind == "number":
             self._at += 1
             return self._number(text)
-        if kind == "word" or text in _GREEK:
+        if kind == "word" or text in GREEK:
             return self._symbol(bare)
         if text in _CLOSING:
             return self._bracket()
@@ -370,7 +274,7 @@ class _Reader:
         """Read a subscript as a part of the name."""
         if not self._take("{"):
             text = self._next
-            if self._kind not in ("number", "word") and text not in _GREEK:
+            if self._kind not in ("number", "word") and text not in GREEK:
                 raise UnreadableError("an index that is no name")
             self._at += 1
             return text
@@ -430,14 +334,14 @@ class _Reader:
         """Read an argument of a command: a group or one digit, letter or command, as TeX does."""
         if self._next == "{":
             return self._group()
-        token = self._tokens[self._at] if self._at < len(self._tokens) else _Token("end", "", False)
+        token = self._tokens[self._at] if self._at < len(self._tokens) else Token("end", "", False)
         if token.kind == "number" and token.text.isdigit():
             if len(token.text) == 1:
                 self._at += 1
             else:
-                self._tokens[self._at] = _Token("number", token.text[1:], True)
+                self._tokens[self._at] = Token("number", token.text[1:], True)
             return Node("num", name=token.text[0], value=Fraction(int(token.text[0])))
-        if token.kind == "word" or token.text in _GREEK:
+        if token.kind == "word" or token.text in GREEK:
             self._at += 1
             return Node("sym", name=token.text)
         raise UnreadableError(f"the argument {token.text[:20]!r}")
@@ -519,6 +423,6 @@ class _Reader:
     def _bare_argument(self) -> Node:
         """Read the argument of a function without brackets: factors up to the next function or bracket."""
         left = Node("neg", (self._power(),)) if self._take("-") else self._power()
-        while self._kind == "word" or self._next in (r"\pi", r"\frac", r"\sqrt") or self._next in _GREEK:
+        while self._kind == "word" or self._next in (r"\pi", r"\frac", r"\sqrt") or self._next in GREEK:
             left = Node("mul", (left, self._power()))
         return left

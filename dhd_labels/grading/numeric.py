@@ -17,7 +17,7 @@ import mpmath
 
 from dhd_labels.grading import compare, evaluate
 from dhd_labels.grading.evaluate import NotRationalError, TooLargeError
-from dhd_labels.grading.mathtext import Node, UnreadableError
+from dhd_labels.grading.notation import Node, UnreadableError
 from dhd_labels.grading.structure import symbols, walk
 
 Comparison = Literal["equal", "unequal", "unknown"]

@@ -9,7 +9,8 @@ from decimal import Context, Decimal
 from fractions import Fraction
 
 from dhd_labels.grading.dressing import unwrapped
-from dhd_labels.grading.mathtext import UnreadableError, read_math
+from dhd_labels.grading.mathtext import read_math
+from dhd_labels.grading.notation import UnreadableError
 from dhd_labels.grading.rough import rough
 from dhd_labels.grading.units import NO_UNIT, Unit, convert, factor, is_ambiguous, is_offset, read_unit
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from dhd_labels.grading.evaluate import NotRationalError, TooLargeError, exact
-from dhd_labels.grading.mathtext import Node, UnreadableError
+from dhd_labels.grading.notation import Node, UnreadableError
 
 _CONSTANTS = {r"\pi": math.pi, "e": math.e}
 _FUNCTIONS: dict[str, Callable[[float], float]] = {

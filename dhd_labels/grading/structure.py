@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dhd_labels.grading.mathtext import Node, UnreadableError
+from dhd_labels.grading.notation import Node, UnreadableError
 
 CONSTANTS = (r"\pi", "e", "i", r"\infty")
 _INFINITE = Node("sym", name=r"\infty")

@@ -13,7 +13,8 @@ import sys
 
 from dhd_labels.grading.compare import compare
 from dhd_labels.grading.evaluate import TooLargeError
-from dhd_labels.grading.mathtext import UnreadableError, read_math
+from dhd_labels.grading.mathtext import read_math
+from dhd_labels.grading.notation import UnreadableError
 from dhd_labels.grading.numeric import compare_scalars
 from dhd_labels.grading.structure import structure
 
