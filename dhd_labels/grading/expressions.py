@@ -12,6 +12,7 @@ from dhd_labels.grading.dressing import plain, unwrapped
 from dhd_labels.grading.evaluate import TooLargeError
 from dhd_labels.grading.mathtext import read_math
 from dhd_labels.grading.notation import Node, UnreadableError
+from dhd_labels.grading.quantity import Tolerance, compare_quantities, read_quantity
 from dhd_labels.grading.structure import structure
 from dhd_labels.grading.units import NO_UNIT, Unit, read_unit
 from dhd_labels.grading.workers import compare_in_worker
@@ -28,6 +29,7 @@ _SEPARATOR = re.compile(r"[,;]\s+(?:and\b)?|[,;](?![0-9]{3})|\band\b")
 _UNIT_TAIL = re.compile(
     r"\s*(\\(?:text|textrm|mathrm|rm|operatorname)\s*\{[^{}]*\}(?:\s*\^\s*\{?\s*-?[0-9]\s*\}?)?|(?<=[0-9)}\s])[A-Za-z]{2,}(?:\s*\^\s*\{?[0-9]\}?)?)\s*$"
 )
+_LETTER_TAIL = re.compile(r"(?<=[0-9)}\s])\s*([A-Za-z](?:\s*\^\s*\{?[0-9]\}?)?)\s*$")
 _BRACES = re.compile(r"\\.|[{}]", re.DOTALL)
 
 
@@ -57,9 +59,21 @@ def decide_expression(reference: str, answer: str) -> Decision:
     if labels[0] is not None and labels[1] is not None:
         return _decide_labelled(labels[0], labels[1], answer)
     gold, given = _side(reference), _side(answer)
+    if gold.unit or given.unit:
+        # Beside a unit, a single letter is more likely a unit than a symbol.
+        gold, given = _side(reference, letters=True), _side(answer, letters=True)
     if gold.unit and given.unit and gold.unit != given.unit:
-        return undecided(answer, "the units differ")
+        return _decide_quantities(reference, answer)
     return _decide(gold.text, given.text)
+
+
+def _decide_quantities(reference: str, answer: str) -> Decision:
+    """Compare numbers in different units."""
+    gold, given = read_quantity(reference), read_quantity(answer)
+    found = compare_quantities(gold, given, Tolerance()) if gold and given else None
+    if found is None or found.correct is None:
+        return undecided(answer, "the units differ")
+    return Decision(found.correct, found.canonical)
 
 
 def _decide(gold: str, given: str) -> Decision:
@@ -102,10 +116,10 @@ def _spelling(text: str) -> str:
     return re.sub(r"\s+(?![0-9])|(?<![0-9])\s+", "", unwrapped(text))
 
 
-def _side(text: str) -> _Side:
-    """Split a unit off the end; a single letter is a symbol, and so is any word that no unit is called by."""
+def _side(text: str, letters: bool = False) -> _Side:
+    """Split a unit off the end; a word that no unit is called by is a symbol, and so is a letter but with `letters`."""
     core = re.sub(r"^\s*dollar\s+|\s+dollar\s*$", "", plain(text))
-    found = _UNIT_TAIL.search(core)
+    found = _UNIT_TAIL.search(core) or (_LETTER_TAIL.search(core) if letters else None)
     if found is None or not core[: found.start()].strip():
         return _Side(core, NO_UNIT)
     unit = read_unit(unwrapped(found[1]))

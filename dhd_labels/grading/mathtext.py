@@ -265,7 +265,7 @@ class _Reader:
             name += "_" + self._index()
         if self._next == "'":
             raise UnreadableError("a prime")
-        if name in ("f", "g", "h", "F", "G", "P", "Q") and self._next == "(" and self._tokens[self._at].glued:
+        if name in ("f", "g", "h", "F", "G", "P", "Q") and self._next == "(":
             inside = self._bracket()
             return Node("apply", inside.args if inside.kind in ("tuple", "group") else (inside,), name)
         return Node("sym", name=name)
@@ -334,12 +334,12 @@ class _Reader:
         """Read an argument of a command: a group or one digit, letter or command, as TeX does."""
         if self._next == "{":
             return self._group()
-        token = self._tokens[self._at] if self._at < len(self._tokens) else Token("end", "", False)
+        token = self._tokens[self._at] if self._at < len(self._tokens) else Token("end", "")
         if token.kind == "number" and token.text.isdigit():
             if len(token.text) == 1:
                 self._at += 1
             else:
-                self._tokens[self._at] = Token("number", token.text[1:], True)
+                self._tokens[self._at] = Token("number", token.text[1:])
             return Node("num", name=token.text[0], value=Fraction(int(token.text[0])))
         if token.kind == "word" or token.text in GREEK:
             self._at += 1

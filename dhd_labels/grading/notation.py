@@ -60,8 +60,6 @@ class Token:
 
     kind: str
     text: str
-    glued: bool
-    """Whether no space stands before it."""
 
 
 def _font(found: re.Match[str]) -> str:
@@ -79,34 +77,28 @@ def tokens(text: str, thousands: bool) -> list[Token]:
     """
     if len(text) > MAX_LENGTH:
         raise UnreadableError(f"longer than {MAX_LENGTH} characters")
-    text = _FONT.sub(_font, plain(text))
     found: list[Token] = []
-    glued, depth = False, 0
-    for match in _TOKEN.finditer(text):
+    depth = 0
+    for match in _TOKEN.finditer(_FONT.sub(_font, plain(text))):
         kind, piece = str(match.lastgroup), match[0]
-        if kind == "space":
-            glued = False
-            continue
         depth += piece in ("(", "[", r"\{")
         depth -= piece in (")", "]", r"\}")
         if kind == "word":
-            found += _letters(piece, glued)
+            found += _letters(piece)
         elif kind == "number" and "," in piece and (depth or not thousands):
-            parts = re.split("(,)", piece)
-            found += [Token("other" if part == "," else "number", part, True) for part in parts]
-        else:
-            found.append(Token(kind, piece.replace(",", "") if kind == "number" else piece, glued))
-        glued = True
+            found += [Token("other" if part == "," else "number", part) for part in re.split("(,)", piece)]
+        elif kind != "space":
+            found.append(Token(kind, piece.replace(",", "") if kind == "number" else piece))
     if len(found) > MAX_TOKENS:
         raise UnreadableError(f"more than {MAX_TOKENS} symbols")
     return found
 
 
-def _letters(word: str, glued: bool) -> list[Token]:
+def _letters(word: str) -> list[Token]:
     """Read a run of letters: a function, a connective, or a product of symbols."""
     if word in FUNCTIONS or word in ("or", "and", "pi", "sqrt", "infty"):
         kind = "separator" if word in ("or", "and") else "command"
-        return [Token(kind, word if kind == "separator" else "\\" + word, glued)]
+        return [Token(kind, word if kind == "separator" else "\\" + word)]
     if len(word) > 3 or word.casefold() in _SHORT_WORDS:
         raise UnreadableError(f"the word {word[:20]!r}")
-    return [Token("word", letter, glued or i > 0) for i, letter in enumerate(word)]
+    return [Token("word", letter) for letter in word]

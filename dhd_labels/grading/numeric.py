@@ -41,6 +41,20 @@ def compare_scalars(one: Node, other: Node) -> Comparison:
         TooLargeError: a value is beyond the bounds.
         UnreadableError: a tree has no value.
     """
+    # "log" without a base is natural to some and decimal to others: the verdict must be the same in both.
+    bases = (Node("sym", name="e"), Node("num", value=Fraction(10)))
+    trees = {(_with_base(one, base), _with_base(other, base)) for base in bases}
+    found = {_compare(*pair) for pair in trees}
+    return found.pop() if len(found) == 1 else "unknown"
+
+
+def _with_base(node: Node, base: Node) -> Node:
+    args = tuple(_with_base(arg, base) for arg in node.args)
+    baseless = node.kind == "call" and node.name == "log" and len(args) == 1
+    return Node(node.kind, (*args, base) if baseless else args, node.name, node.value)
+
+
+def _compare(one: Node, other: Node) -> Comparison:
     names = sorted(symbols(one) | symbols(other))
     extra = _extra_digits(one, other)
     if extra > _MAX_EXTRA:
@@ -52,14 +66,7 @@ def compare_scalars(one: Node, other: Node) -> Comparison:
     # Symbols that differ may be another naming, unless there are more of them.
     if found == "unequal" and symbols(one) != symbols(other) and len(symbols(one)) == len(symbols(other)):
         return "unknown"
-    # "log" without a base is natural to some and decimal to others.
-    if found == "unequal" and _baseless(one) != _baseless(other):
-        return "unknown"
     return found
-
-
-def _baseless(node: Node) -> bool:
-    return any(n.kind == "call" and n.name == "log" and len(n.args) == 1 for n in walk(node))
 
 
 def _compare_constants(one: Node, other: Node, extra: int) -> Comparison:

@@ -142,9 +142,15 @@ def _known(name: str) -> str | None:
     found = _registry().parse_unit_name(name)
     if not found:
         return None
-    prefix, unit, suffix = min(found, key=lambda parts: len(parts[0]))
+    prefix, unit, _ = min(found, key=lambda parts: len(parts[0]))
     constant = unit.endswith("_constant") or unit in _CONSTANTS
-    return None if constant or (suffix and len(name) <= 4) else str(prefix + unit)
+    # "cats" is no plural of a centi-unit.
+    plural = name.endswith("s") and len(name) <= 4 and prefix and (prefix, unit) in _prefixed(name[:-1])
+    return None if constant or plural else str(prefix + unit)
+
+
+def _prefixed(name: str) -> set[tuple[str, str]]:
+    return {(prefix, unit) for prefix, unit, _ in _registry().parse_unit_name(name)}
 
 
 def _full(name: str) -> str:
