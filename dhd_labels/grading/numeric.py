@@ -29,6 +29,7 @@ _MAX_EXTRA = 8000
 _TINY = mpmath.mpf(10) ** -28
 _MAX_MAGNITUDE = 10**6
 _ENOUGH = 8
+_PATIENCE = 3
 _INTEGER_NAMES = set("nmklNMKjpq")
 _INTEGER_KINDS = {"series", "factorial", "binomial"}
 _LARGE = (37, 50, 64, 97, 100, 128, 211, 365, 499, 1000, 1009, 2026, 4096, 1_000_003, 10**9 + 7)
@@ -139,11 +140,16 @@ def _compare_functions(one: Node, other: Node, names: list[str], extra: int) -> 
 
 def _agreement(one: Node, other: Node, points: Iterator[Mapping[str, Fraction]], extra: int) -> bool | None:
     """Return whether two trees agree at all points where both have a value; None with too few of them."""
-    seen, digits = 0, _DIGITS + extra
+    seen, too_large, digits = 0, 0, _DIGITS + extra
     for point in points:
         try:
             values = [_number(tree, point, digits) for tree in (one, other)]
-        except (UnreadableError, TooLargeError):
+        except UnreadableError:
+            continue
+        except TooLargeError:
+            too_large += 1
+            if too_large > _PATIENCE:  # points grow: the next ones would be too large as well
+                break
             continue
         exact = all(isinstance(value, Fraction) for value in values)
         if exact and values[0] != values[1]:

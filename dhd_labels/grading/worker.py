@@ -36,10 +36,16 @@ def answer(request: dict[str, object]) -> dict[str, str]:
         return {"found": "timeout", "reason": type(error).__name__}
 
 
+def limit_memory() -> None:
+    """Make an allocation beyond `MEMORY_BYTES` a MemoryError of this process."""
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    soft = MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
 def main() -> None:
     """Serve requests until the input ends."""
-    limit = resource.getrlimit(resource.RLIMIT_AS)[1]
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES if limit < 0 else min(MEMORY_BYTES, limit), limit))
+    limit_memory()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     _send({"found": "ready"})

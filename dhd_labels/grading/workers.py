@@ -159,6 +159,11 @@ class Pool:
         with self._lock:
             self._idle.append(worker)
 
+    def idle_workers(self) -> list[int]:
+        """Return the process ids of workers that wait for work."""
+        with self._lock:
+            return [worker.pid for worker in self._idle]
+
     def let_go(self) -> None:
         """Forget all idle workers without ending them; for the child of a fork."""
         for worker in self._idle:
