@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Literal
 
-from dhd_labels.grading.evaluate import NotRationalError, exact
-from dhd_labels.grading.notation import Node
-from dhd_labels.grading.structure import CONSTANTS, renamed, symbols, walk
+from dhd_labels.grading.evaluate import NotRationalError, TooLargeError, exact
+from dhd_labels.grading.notation import Node, UnreadableError
+from dhd_labels.grading.structure import CONSTANTS, INTEGER_NAMES, renamed, symbols, walk
 
 Comparison = Literal["equal", "unequal", "unknown"]
 Scalars = Callable[[Node, Node], Comparison]
@@ -58,6 +58,8 @@ class _Comparer:
             return self._ordered(one, other)
         if kinds == {"union"}:
             return self._unordered(one.args, other.args)
+        if kinds == {"union", "list"}:
+            return "equal" if self._unordered(one.args, other.args) == "equal" else "unknown"
         if kinds == {"tuple", "list"}:
             return "unequal" if self._unordered(one.args, other.args) == "unequal" else "unknown"
         # A set is no pair, a list no single value; a set of one value is that value to some.
@@ -71,6 +73,9 @@ class _Comparer:
         if any(infinite):
             return "equal" if infinite[0] == infinite[1] else "unequal"
         found = self._angles(one, other)
+        lone = [node.kind == "sym" and bool(symbols(node)) for node in (one, other)]
+        if found == "unequal" and any(lone) and not (symbols(one) and symbols(other)):
+            return "unknown"  # a letter that the problem may have defined
         if found == "unequal" and (_rounds_to(one, other) or _rounds_to(other, one)):
             return "unknown"
         return found
@@ -141,7 +146,9 @@ class _Comparer:
 
     def _same_or_renamed(self, one: Node, other: Node) -> Comparison:
         if one.name == other.name:
-            return self.compare(one.args[0], other.args[0])
+            found = self.compare(one.args[0], other.args[0])
+            whole = one.name in INTEGER_NAMES and found == "unequal"
+            return "unknown" if whole and _whole_ends(one.args[0]) == _whole_ends(other.args[0]) else found
         if symbols(one.args[0]) or symbols(other.args[0]):
             return self._relations(_equation(one) or one, _equation(other) or other)
         found = self.compare(one.args[0], other.args[0])
@@ -228,6 +235,22 @@ def _is_linear(node: Node) -> bool:
         if inside.kind == "div" and symbols(inside.args[1]):
             return False
     return True
+
+
+def _whole_ends(node: Node) -> tuple[Fraction | str, ...]:
+    """Return the whole numbers that an interval begins and ends with: those of "k > 1" and "k >= 2" are the same."""
+    if node.kind != "tuple" or len(node.args) != 2:
+        return (repr(node),)
+    ends: list[Fraction | str] = []
+    for end, bracket in zip(node.args, node.name, strict=True):
+        inward = {"(": 1, ")": -1}.get(bracket, 0)
+        try:
+            value = exact(end)
+        except (NotRationalError, UnreadableError, TooLargeError):
+            ends.append(f"{end!r}{bracket}")
+        else:
+            ends.append(value + inward if value.denominator == 1 else value)
+    return tuple(ends)
 
 
 def _infinity(node: Node) -> str:

@@ -51,7 +51,7 @@ def unwrapped(text: str) -> str:
 
 def squash(text: str) -> str:
     """Return a text for comparison as words: no dressing, one case, single spaces, no full stop."""
-    return " ".join(unwrapped(text).replace("$", " ").casefold().split()).rstrip(" .")
+    return " ".join(unwrapped(text).replace("$", " ").casefold().split())
 
 
 def _vulgar(found: re.Match[str]) -> str:

@@ -48,7 +48,7 @@ def is_broken(text: str) -> bool:
         depth += (found == "{") - (found == "}")
         if depth < 0:
             return True
-    return depth != 0 or not any(character.isalnum() for character in text)
+    return depth != 0 or not (any(character.isalnum() for character in text) or "\\{" in text)
 
 
 def decide_expression(reference: str, answer: str) -> Decision:

@@ -18,7 +18,7 @@ import mpmath
 from dhd_labels.grading import compare, evaluate
 from dhd_labels.grading.evaluate import NotRationalError, TooLargeError
 from dhd_labels.grading.notation import Node, UnreadableError
-from dhd_labels.grading.structure import symbols, walk
+from dhd_labels.grading.structure import INTEGER_NAMES, symbols, walk
 
 Comparison = Literal["equal", "unequal", "unknown"]
 
@@ -30,7 +30,6 @@ _TINY = mpmath.mpf(10) ** -28
 _MAX_MAGNITUDE = 10**6
 _ENOUGH = 8
 _PATIENCE = 3
-_INTEGER_NAMES = set("nmklNMKjpq")
 _INTEGER_KINDS = {"series", "factorial", "binomial"}
 _LARGE = (37, 50, 64, 97, 100, 128, 211, 365, 499, 1000, 1009, 2026, 4096, 1_000_003, 10**9 + 7)
 
@@ -132,7 +131,7 @@ def _compare_functions(one: Node, other: Node, names: list[str], extra: int) -> 
     negative = _agreement(one, other, _real_points(names, -1), extra)
     if positive and negative is not False:
         return "equal"
-    if integers and calls & {"floor", "ceil"} and set(names) <= _INTEGER_NAMES:
+    if integers and calls & {"floor", "ceil"} and set(names) <= INTEGER_NAMES:
         return "equal"
     # Equal for whole or for positive numbers only: what the symbols stand for decides.
     return "unequal" if integers is None and positive is False else "unknown"

@@ -125,7 +125,7 @@ def _letter_list(core: str) -> Letters | None:
             if not _is_run(piece):
                 return None
             found += piece
-        elif piece not in "()[],;/&.:":
+        elif piece not in "()[]{}\\,;/&.:":
             return None
     return Letters(tuple(dict.fromkeys(found)), alternatives) if found else None
 

@@ -12,11 +12,11 @@ from dhd_labels.grading.dressing import unwrapped
 from dhd_labels.grading.mathtext import read_math
 from dhd_labels.grading.notation import UnreadableError
 from dhd_labels.grading.rough import rough
-from dhd_labels.grading.units import NO_UNIT, Unit, convert, factor, is_ambiguous, is_offset, read_unit
+from dhd_labels.grading.units import NO_UNIT, RADIAN, Unit, convert, factor, is_ambiguous, is_offset, read_unit
 
 MAX_LENGTH = 300
 """Characters of a number with its unit; longer texts are no numbers."""
-_MAX_DIGITS, _MAX_EXPONENT = 200, 400
+_MAX_DIGITS, _MAX_EXPONENT, _MAX_BITS = 200, 400, 1400
 _NUMERAL = re.compile(
     r"(?P<sign>[+-]?)\s*(?P<digits>[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
     r"(?:[eE](?P<e>[+-]?[0-9]+)(?![0-9A-Za-z]))?"
@@ -167,12 +167,18 @@ def _is_power_of_ten(gold: Fraction, given: Fraction, tolerance: Tolerance) -> b
 
 
 def _without_unit(gold: Quantity, given: Quantity, tolerance: Tolerance, rounded: bool) -> NumberVerdict:
-    """Compare a number that came without a unit: it is in the reference's."""
+    """Compare a number that came without a unit: it is in the reference's, or an angle "\\pi/2" in radians."""
     value = given.value
     if gold.unit.is_percent and not tolerance.accepts(gold.value, value, rounded):
         in_percent = value * 100
         if tolerance.accepts(gold.value, in_percent, rounded):
             value = in_percent
+    if gold.unit.is_degree and not tolerance.accepts(gold.value, value, rounded):
+        in_degrees = convert(value, RADIAN, gold.unit) or value
+        if tolerance.accepts(gold.value, in_degrees, rounded=True):
+            if not given.rounded:
+                return NumberVerdict(None, "", "the angle may be in radians")
+            value = in_degrees
     correct = tolerance.accepts(gold.value, value, rounded)
     return NumberVerdict(correct, _with_unit(Quantity(value, gold.unit, given.rounded)))
 
@@ -242,7 +248,7 @@ def _closed_form(text: str, allow_charge: bool) -> Quantity | None:
             value = rough(read_math(text[:cut]))
         except UnreadableError:
             continue
-        if value is not None:
+        if value is not None and Fraction(value).numerator.bit_length() <= _MAX_BITS:
             return Quantity(Fraction(value), unit, isinstance(value, float))
     return None
 

@@ -209,7 +209,11 @@ def _decide_range(gold: tuple[Interval, ...], text: str, problem: Problem) -> De
     if given is None or strange:
         reason = f"the unit {strange[0][:20]!r} is not known" if strange else "not readable as one number"
         return _same_words(text, problem) or undecided(text, reason)
-    return Decision(any(interval.holds(given) for interval in gold), canonical_number(given))
+    correct = any(interval.holds(given) for interval in gold)
+    fraction = Quantity(given.value / 100, rounded=given.rounded)
+    if not correct and given.unit.is_percent and any(interval.holds(fraction) for interval in gold):
+        return undecided(text, "the reference may be a fraction or in percent")
+    return Decision(correct, canonical_number(given))
 
 
 # Expressions and words.

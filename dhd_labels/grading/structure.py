@@ -10,6 +10,8 @@ from collections.abc import Iterator
 
 from dhd_labels.grading.notation import Node, UnreadableError
 
+INTEGER_NAMES = frozenset("nmklNMKjpq")
+"""Symbols that stand for whole numbers by convention."""
 CONSTANTS = (r"\pi", "e", "i", r"\infty")
 _INFINITE = Node("sym", name=r"\infty")
 _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
@@ -101,6 +103,8 @@ def _equalities(node: Node, signs: list[str]) -> Node:
     if first.kind == "sym" and first.name not in CONSTANTS:
         value = structure(last)
         return Node("equation", (first, last)) if first.name in symbols(last) else Node("where", (value,), first.name)
+    if first.kind == last.kind == "tuple" and len(sides) == 2:
+        return _coordinates(first, last)
     if first.kind == "apply" and len(first.args) == 1 and first.args[0].kind == "sym":
         return Node("function", (first.args[0], _only(last)), first.name)
     if not any(symbols(side) for side in sides):
@@ -108,6 +112,15 @@ def _equalities(node: Node, signs: list[str]) -> Node:
     if len(sides) == 2:
         return Node("equation", (_only(first), _only(last)))
     raise UnreadableError("a chain of equations")
+
+
+def _coordinates(names: Node, values: Node) -> Node:
+    """Read "(x, y) = (1, 2)" as named values."""
+    distinct = {name.name for name in names.args if name.kind == "sym"}
+    if not len(distinct) == len(names.args) == len(values.args):
+        raise UnreadableError("an equation of tuples")
+    pairs = zip(names.args, structure(values).args, strict=True)
+    return _list([Node("where", (value,), name.name) for name, value in pairs])
 
 
 def _inequality(node: Node, signs: list[str]) -> Node:

@@ -31,6 +31,7 @@ _DEGREE = re.compile(
     r"(?:\{\s*\}\s*)?(?:\^\s*\{?\s*\\circ\s*\}?|\{\s*\\circ\s*\}|°|\\degree)\s*\}?\s*([CF](?![A-Za-z])|[NSEW](?![A-Za-z]))?"
 )
 _HAT = re.compile(r"\\(?:hat|vec|mathbf)\s*\{[^{}]*(?:\{[^{}]*\})?[^{}]*\}|\\hat\s*\\?[a-z]+")
+_FRACTION = re.compile(r"\\frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
 _MAX_UNIT = 80
 
 
@@ -54,12 +55,13 @@ class Unit:
         return self.factors == (("percent", 1),)
 
     @property
-    def is_money(self) -> bool:
-        """Whether the unit is a currency."""
-        return self.factors == (("dollar", 1),)
+    def is_degree(self) -> bool:
+        """Whether the unit is a degree of arc."""
+        return self.factors == (("degree", 1),)
 
 
 NO_UNIT = Unit()
+RADIAN = Unit((("radian", 1),))
 
 
 @lru_cache(maxsize=4096)
@@ -70,6 +72,7 @@ def read_unit(text: str) -> Unit | None:
     text = (
         _HAT.sub(" ", text).replace("\\%", "%").replace("\\Omega", " Ω ").replace("\\AA", " Å ").replace("\\ell", "L")
     )
+    text = re.sub(r"^\s*1\s*/", "/", _FRACTION.sub(r"(\1)/(\2)", text))
     text = re.sub(r"\\mathring\{\s*A\s*\}", " Å ", text)
     text = re.sub(r"(?:\\mu|\\micro|µ|μ)\s*(?=[A-Za-zΩ])", " µ", re.sub(r"([mkMGnpµμ])\s+(?=Ω)", r" \1", text))
     text = _DEGREE.sub(lambda m: f" deg{m[1]} " if m[1] in ("C", "F") else " deg ", text)
