@@ -71,6 +71,7 @@ def extract_answer(text: str, answer_type: str | None = None) -> Extraction:
     Args:
         text: the reply, thinking included.
         answer_type: the declared type (`records.AnswerType`); for options, the answer is their letters ("B", "AD").
+            Without it, the cues of every type count and the answer is not looked into.
     """
     final = final_part(text)
     boxes, cut_off = _boxes(final)
@@ -80,7 +81,7 @@ def extract_answer(text: str, answer_type: str | None = None) -> Extraction:
         return _option_answer(final, boxes)
     if boxes:
         return _found(_last_list(final, boxes))
-    return _found(_last_cue(final, _CUE))
+    return _found(_last_cue(final, _CUE if answer_type else _OPTION_CUE))
 
 
 def _found(answer: str | None) -> Extraction:

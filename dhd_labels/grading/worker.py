@@ -15,19 +15,20 @@ from dhd_labels.grading.compare import compare
 from dhd_labels.grading.evaluate import TooLargeError
 from dhd_labels.grading.mathtext import read_math
 from dhd_labels.grading.notation import UnreadableError
-from dhd_labels.grading.numeric import compare_scalars
+from dhd_labels.grading.numeric import MAX_STEPS, Scalars
 from dhd_labels.grading.structure import structure
 
 MEMORY_BYTES = 1 << 30
-_GRACE_S = 2.0
+_GRACE_S = 1.0
 
 
 def answer(request: dict[str, object]) -> dict[str, str]:
     """Compare the two expressions of a request; return the comparison, or why there is none."""
     thousands = bool(request["thousands"])
+    scalars = Scalars(int(str(request.get("steps", MAX_STEPS))))
     try:
         trees = [structure(read_math(str(request[key]), thousands)) for key in ("gold", "given")]
-        return {"found": compare(trees[0], trees[1], compare_scalars)}
+        return {"found": compare(trees[0], trees[1], scalars.compare)}
     except UnreadableError as error:
         return {"found": "unknown", "reason": str(error)}
     except TooLargeError as error:

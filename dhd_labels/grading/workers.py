@@ -23,7 +23,7 @@ from typing import Any
 from dhd_labels.errors import DhdError
 
 LIMIT_S = 5.0
-"""Wall time of one comparison. The bounds on size end nearly all within milliseconds, whatever the machine."""
+"""Wall time of one comparison. Bounds on size and steps end all that we know of earlier, the same on every machine."""
 _START_S = 60.0
 _SOURCE_ROOT = str(Path(__file__).parents[2])
 
@@ -118,17 +118,24 @@ class Worker:
 
 
 class Pool:
-    """Up to `size` workers, started when needed. Safe to use from several threads."""
+    """Up to `size` workers, started when needed. Safe to use from several threads.
 
-    def __init__(self, size: int | None = None, limit_s: float = LIMIT_S) -> None:
+    Args:
+        size: workers at a time; the number of cores, at most 4, by default.
+        limit_s: wall time of one comparison.
+        steps: steps of arithmetic of one comparison, `numeric.MAX_STEPS` by default.
+    """
+
+    def __init__(self, size: int | None = None, limit_s: float = LIMIT_S, steps: int | None = None) -> None:
         self._limit_s = limit_s
+        self._options = {} if steps is None else {"steps": steps}
         self._idle: list[Worker] = []
         self._lock = threading.Lock()
         self._free = threading.BoundedSemaphore(size or min(4, os.cpu_count() or 1))
 
     def compare(self, gold: str, given: str, thousands: bool = True) -> tuple[str, str | None]:
         """Compare two expressions; return `equal`, `unequal`, `unknown` or `timeout`, and a reason for the last two."""
-        request = {"gold": gold, "given": given, "thousands": thousands}
+        request = {"gold": gold, "given": given, "thousands": thousands, **self._options}
         with self._free:
             for attempt in (1, 2):
                 worker = self._take()

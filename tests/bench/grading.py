@@ -16,7 +16,7 @@ HOSTILE = {
     "power tower": ("1", "\\dfrac{5^{(5^{(5^{(5^5)})}-4)}-5}{16}"),
     "100 kB": ("1", "1+" * 50_000 + "1"),
     "nested fractions": ("1", "\\frac{1}{" * 2_000 + "2" + "}" * 2_000),
-    "sums of sums (a worker is killed)": (f"{_SUMS} \\ln(a+\\sqrt{{b+c+d}})", f"{_SUMS} \\ln(\\sqrt{{d+c+b}}+a)"),
+    "sums of sums": (f"{_SUMS} \\ln(a+\\sqrt{{b+c+d}})", f"{_SUMS} \\ln(\\sqrt{{d+c+b}}+a)"),
 }
 
 

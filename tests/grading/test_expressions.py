@@ -10,6 +10,7 @@ from support import problem
 from dhd_labels.grading.rules import Verdict, grade
 
 EQUAL = [
+    ("-45^\\circ", "-45"), ("180^\\circ-45^\\circ", "135"), ("\\sqrt{n^2+1}-n", "\\frac{1}{\\sqrt{n^2+1}+n}"),
     ("2\\sqrt{3}", "\\sqrt{12}"), ("\\frac{\\sqrt{2}}{2}", "\\frac{1}{\\sqrt{2}}"), ("\\log_2 8", "3"),
     ("e^{i\\pi}", "-1"), ("\\sin 30^\\circ", "\\frac12"), ("45^\\circ", "\\frac{\\pi}{4}"), ("45^\\circ", "45"),
     ("\\binom{2n}{n}", "\\frac{(2n)!}{(n!)^2}"), ("(x+1)^2", "x^2+2x+1"), ("\\cos^2 x", "1-\\sin^2 x"),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -13,18 +14,19 @@ import pytest
 from support import ROOT, problem
 
 from dhd_labels.grading.rules import grade
+from dhd_labels.grading.worker import MEMORY_BYTES
 from dhd_labels.grading.workers import Pool, Worker, WorkerDiedError, WorkerTimeoutError
 
 # Minutes of work that no bound on size refuses.
 SUMS = "".join(f"\\sum_{{{index}=1}}^{{n}}" for index in "abcd")
 LONG = (f"{SUMS} \\ln(a+\\sqrt{{b+c+d}})", f"{SUMS} \\ln(\\sqrt{{d+c+b}}+a)")
-REQUEST = {"gold": LONG[0], "given": LONG[1], "thousands": True}
+REQUEST = {"gold": LONG[0], "given": LONG[1], "thousands": True, "steps": 10**9}
 PAIR = ("\\sqrt{12}", "2\\sqrt{3}")
 
 
 @pytest.fixture
 def pool() -> Iterator[Pool]:
-    made = Pool(size=1, limit_s=0.5)
+    made = Pool(size=1, limit_s=1, steps=10**9)
     yield made
     made.close()
 
@@ -42,10 +44,17 @@ def run_script(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
 
 def test_work_over_time_is_a_timeout_and_the_next_is_done(pool: Pool) -> None:
     found, reason = pool.compare(*LONG)
-    assert found == "timeout" and "0.5 s" in str(reason)
-    done = Pool(size=1)
-    assert done.compare(*PAIR)[0] == "equal"
-    done.close()
+    assert found == "timeout" and "1 s" in str(reason)
+    assert pool.idle_workers() == []
+    assert pool.compare(*PAIR) == ("equal", None)
+
+
+def test_work_beyond_the_steps_is_a_timeout_on_every_machine() -> None:
+    pool = Pool(size=1, limit_s=100)
+    found, reason = pool.compare(*LONG)
+    assert found == "timeout" and "steps" in str(reason)
+    assert pool.compare(*PAIR) == ("equal", None)
+    pool.close()
 
 
 def test_a_timed_out_worker_is_gone() -> None:
@@ -89,6 +98,9 @@ def test_a_worker_without_a_parent_ends_itself() -> None:
 
 
 def test_memory_is_limited(tmp_path: Path) -> None:
+    worker = Worker()
+    assert resource.prlimit(worker.pid, resource.RLIMIT_AS)[0] <= MEMORY_BYTES
+    worker.close()
     done = run_script(
         tmp_path, "from dhd_labels.grading.worker import limit_memory\nlimit_memory()\nbytearray(2 << 30)\n"
     )
