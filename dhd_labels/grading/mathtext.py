@@ -144,8 +144,8 @@ class _Reader:
     def _mixed(self, left: Node) -> bool:
         """Whether "2\\frac{1}{2}" comes next, which means a sum to some and a product to others."""
         fraction = [t.text for t in self._tokens[self._at : self._at + 3]]
-        of_digits = fraction[:1] == [r"\frac"] and (fraction[-1] if fraction[1:2] == ["{"] else fraction[1]).isdigit()
-        return left.kind == "num" and of_digits and left.value is not None and left.value.denominator == 1
+        top = next((text for text in fraction[1:] if text != "{"), "") if fraction[0] == r"\frac" else ""
+        return left.kind == "num" and top.isdigit() and left.value is not None and left.value.denominator == 1
 
     def _factor(self) -> Node:
         return Node("neg", (self._power(),)) if self._take("-") else self._power()

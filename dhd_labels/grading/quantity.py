@@ -84,7 +84,7 @@ def read_quantity(text: str, allow_charge: bool = False) -> Quantity | None:
     if len(text) > MAX_LENGTH:
         return None
     text = _REASON.sub("", unwrapped(text))
-    if _UNEQUAL.search(text):
+    if _UNEQUAL.search(text) or any(text.count(one) != text.count(other) for one, other in ("()", "{}", "[]")):
         return None
     side = _final_side(_without_lead(text))
     return None if side is None else _value_and_unit(_without_lead(side), allow_charge)

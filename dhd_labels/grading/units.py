@@ -21,6 +21,8 @@ _ALIASES = {
 # What pint reads as a unit although it counts things in answers, or is a word.
 _NOUNS = {"particle", "particles", "molecule", "molecules", "count", "counts", "bit", "bits", "dot", "dots", "bp", "x",
           "dB", "dozen", "point", "points", "at", "as", "a", "am", "an", "us", "hand", "hands", "pins"}  # fmt: skip
+# Symbols that are also written without a space between them ("JK^{-1}"); any others would turn words into units.
+_GLUED = {"J", "kJ", "K", "N", "m", "kg", "s", "mol", "W", "V", "C", "A", "Pa"}
 _CONSTANTS = {"speed_of_light", "standard_gravity", "zeta", "vacuum_permittivity", "vacuum_permeability", "pi", "ln10"}
 _NAME = re.compile(r"[A-Za-zµμΩÅ_]+")
 _TOKEN = re.compile(
@@ -32,6 +34,7 @@ _DEGREE = re.compile(
 )
 _HAT = re.compile(r"\\(?:hat|vec|mathbf)\s*\{[^{}]*(?:\{[^{}]*\})?[^{}]*\}|\\hat\s*\\?[a-z]+")
 _FRACTION = re.compile(r"\\frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
+_DANGLING = re.compile(r"^\s*-|(?:[-*/^_]|\\cdot|\\times)\s*$")
 _MAX_UNIT = 80
 
 
@@ -67,7 +70,7 @@ RADIAN = Unit((("radian", 1),))
 @lru_cache(maxsize=4096)
 def read_unit(text: str) -> Unit | None:
     """Read a unit without fonts ("kJ mol^{-1}", "m/s^2", "10" is none); None if the text is no unit or noun."""
-    if len(text) > _MAX_UNIT:
+    if len(text) > _MAX_UNIT or _DANGLING.search(text):
         return None
     text = (
         _HAT.sub(" ", text).replace("\\%", "%").replace("\\Omega", " Ω ").replace("\\AA", " Å ").replace("\\ell", "L")
@@ -132,10 +135,9 @@ def _resolve(name: str) -> tuple[tuple[str, int], ...] | None:
         return ((_full(found[1]), 1), (_full(found[3]), -1)) if found[2] == "/" else ((_full(found[1]), int(found[3])),)
     if whole := _known(alias) or (_known(alias.casefold()) if len(alias) > 3 else None):
         return ((whole, 1),)
-    # Glued symbols only: a glued word would turn any prose into units.
     for cut in range(1, len(alias) if len(alias) <= 4 else 0):
         left, right = _known(alias[:cut]), _known(alias[cut:])
-        if left and right and (alias[:cut][0].isupper() or alias[cut:][0].isupper()):
+        if left and right and {alias[:cut], alias[cut:]} <= _GLUED:
             return ((left, 1), (right, 1))
     return None
 

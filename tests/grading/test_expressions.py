@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import problem
 
-from dhd_labels.grading.rules import Verdict, grade
+from dhd_labels.grading.rules import Verdict, grade, grade_by
 
 EQUAL = [
     ("-45^\\circ", "-45"), ("180^\\circ-45^\\circ", "135"), ("\\sqrt{n^2+1}-n", "\\frac{1}{\\sqrt{n^2+1}+n}"),
@@ -187,6 +187,23 @@ def test_order_is_free_in_lists_and_sets_but_not_in_tuples(values: list[int], ge
         assert found.canonical == verdict(f"{left}{one}{right}", f"{left}{one}{right}").canonical
     assert verdict(f"({one})", f"({other})").correct is (values == shuffled)
     assert verdict(one, ", ".join(map(str, [*shuffled[1:], 10]))).correct is False
+
+
+PIECES = [
+    "\\frac", "{", "}", "(", ")", "[", "]", "\\sqrt", "1", "12", "0.5", "x", "n", "\\pi", "e", "i", "^", "_", "+",
+    "-", "*", "/", "=", "<", "\\le", "\\in", "\\cup", ",", ";", "\\text{cm}", "%", "$", "\\$", "\\infty", "\\pm",
+    "\\sum_{k=1}^{n}", "!", "|", "\\binom{n}{2}", "\\lfloor", "\\rfloor", "\\log", "\\sin", "\\min", "\\{", "\\}",
+    "^\\circ", "\\times", "f(x)", "\\left(", "\\boxed{", "\\overline{3}", "or", "maximum", "km", "°", "½", "−",
+    "\\approx",
+]  # fmt: skip
+
+
+@settings(max_examples=300)
+@given(st.lists(st.sampled_from(PIECES), max_size=12), st.sampled_from([" ", ""]))
+def test_any_notation_gets_a_verdict_or_a_reason(pieces: list[str], space: str) -> None:
+    for kind, reference in (("expression", "x+1"), ("quantity", "3 kJ"), ("option_text", "851, 113")):
+        found = grade_by(kind, problem(answer_type="text", reference=reference), space.join(pieces))
+        assert (found.correct is None) == (found.status != "graded") == (found.reason is not None)
 
 
 @given(st.text(alphabet="0123456789xyn+-*/^_{}()[],=<> \\fracsqrtpi!.|%&$'\"", max_size=60))

@@ -50,7 +50,8 @@ def test_numbers_and_units_are_read(text: str, value: Fraction, unit: str) -> No
 @pytest.mark.parametrize(
     "text",
     ["", "7 or 8", "5 J or 6 J", "12,34", "5 \\pm 1", "3 < x", "x \\ne 5", "a", "2 3", "7 +", "if x = 3", "1e999",
-     "2^{9^{9}}", "T_1 = 999.5, T_2 = 433", "(1, 2)", "5;6", "1" * 400],
+     "2^{9^{9}}", "T_1 = 999.5, T_2 = 433", "(1, 2)", "5;6", "1" * 400,
+     "5 -", "5 m/", "5}", "(5", "5 \\cdot", "5 -m", "2\\frac"],
 )  # fmt: skip
 def test_what_is_not_one_number_is_not_read(text: str) -> None:
     assert read_quantity(text) is None
