@@ -1,4 +1,5 @@
-"""Make DHD labels: `python -m dhd_labels plan | run | status | show | build | push | problems`.
+"""Make DHD labels: `python -m dhd_labels plan | run | status | show | build | push | problems | grade |
+extract`.
 
     python -m dhd_labels plan quickstart
     python -m dhd_labels run quickstart --limit 1
@@ -27,6 +28,8 @@ FAILED_RECORDS = 3
 Config = Annotated[str, typer.Argument(metavar="CONFIG", help="A preset name or a YAML file.")]
 RunDir = Annotated[Path, typer.Argument(metavar="RUN_DIR", help="Directory that `run` wrote.")]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a config key (dotted).")]
+Lines = Annotated[Path, typer.Argument(metavar="IN.jsonl", help="One JSON object a line.")]
+Out = Annotated[Path | None, typer.Option(metavar="F", help="Write here instead of to the screen.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
@@ -178,6 +181,29 @@ def push(
         screen.print("Dry run: nothing was sent.")
     else:
         screen.print(f"Pushed as one commit, loaded back and compared: {result.url}", markup=False)
+
+
+@app.command()
+def grade(
+    path: Lines,
+    out: Out = None,
+    mode: Annotated[str, typer.Option(help="strict, or official: the benchmark's own scorer.")] = "strict",
+) -> None:
+    """Grade lines of {benchmark, answer_type, gold, candidate[, choices, question]}."""
+    from dhd_labels.grading.command import grade_line, grading_mode, write_results
+
+    chosen = grading_mode(mode)
+    failed = write_results(path, out, lambda row: grade_line(row, chosen), keep=True, say=typer.echo)
+    raise typer.Exit(FAILED_RECORDS if failed else 0)
+
+
+@app.command()
+def extract(path: Lines, out: Out = None) -> None:
+    """Extract the final answers of lines of {text, answer_type}."""
+    from dhd_labels.grading.command import extract_line, write_results
+
+    failed = write_results(path, out, extract_line, keep=False, say=typer.echo)
+    raise typer.Exit(FAILED_RECORDS if failed else 0)
 
 
 @app.command(name="check-token", hidden=True)

@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 
 from dhd_labels.grading.extract import boxed_answers
-from dhd_labels.grading.grader import Grader
+from dhd_labels.grading.grader import Graded, Grader
 from dhd_labels.records import Arm, Message, MessageLabel, Outcome, Pool, Problem, Stability
 from dhd_labels.replay.plan import FULL_DRAWS
 
@@ -30,12 +30,14 @@ COVERAGE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The verdict on a message's own answer. `correct` is None unless `status` is "graded"."""
+    """The verdict on a message's own answer. `correct` is None unless `status` is "graded".
+
+    `graded` is the whole verdict, None for a message that proposes no answer.
+    """
 
     status: str
     correct: bool | None
-    answer: str | None = None
-    graded_by: str | None = None
+    graded: Graded | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ def grade_proposal(problem: Problem, message: Message, grader: Grader) -> Propos
     if answer is None:
         return Proposal("no_answer", None)
     verdict = grader(problem, answer)
-    return Proposal(verdict.status, verdict.correct, verdict.answer, verdict.graded_by)
+    return Proposal(verdict.status, verdict.correct, verdict)
 
 
 def direction(effect: float) -> str:

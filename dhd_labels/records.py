@@ -238,7 +238,8 @@ class Replay:
 class Outcome:
     """The graded end of a replay. `correct` is None exactly when `status` is not "graded".
 
-    `call_key` is the key of the call that was answered: replays with equal keys share one answer.
+    `call_key` is the key of the call that was answered: replays with equal keys share one answer. `canonical`
+    names the class of equal answers that the answer belongs to.
     """
 
     replay: Replay
@@ -254,6 +255,8 @@ class Outcome:
     model: str
     graded_by: str | None = None
     call_key: str = ""
+    canonical: str = ""
+    score: float | None = None
 
     def __post_init__(self) -> None:
         if (self.correct is None) == (self.status == "graded"):

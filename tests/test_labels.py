@@ -22,7 +22,7 @@ from dhd_labels.labels import (
 )
 from dhd_labels.records import Arm, Outcome
 
-PROPOSALS = [Proposal("graded", True, "7", "integer")] * 5
+PROPOSALS = [Proposal("graded", True)] * 5
 effects = st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0]), min_size=1, max_size=5)
 
 

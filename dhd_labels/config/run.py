@@ -172,6 +172,9 @@ class RunConfig(Frozen):
     grading: Literal["rules", "rules_then_evaluator", "evaluator"] = Field(
         default="rules", description="`rules_then_evaluator`: the evaluator decides what no rule can"
     )
+    grading_mode: Literal["strict", "official"] = Field(
+        default="strict", description="`official`: the benchmark's own scorer, which may give a part of the credit"
+    )
     outcomes: OutcomesConfig = OutcomesConfig()
     plan: PlanConfig = PlanConfig()
 

@@ -117,7 +117,7 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
         "reason": outcome.reason,
         "answer": outcome.answer,
         "correct": outcome.correct,
-        "score": None if outcome.correct is None else float(outcome.correct),
+        "score": outcome.score,
         "graded_by": outcome.graded_by,
         "finish_reason": outcome.finish_reason,
         "prompt_tokens": outcome.prompt_tokens,

@@ -46,7 +46,7 @@ _LICENCE = (
 _OUTCOME = (
     Column("status", "string", "`graded`, `no_answer`, `truncated`, `operational` or `undetermined`"),
     Column("reason", "string", "why the outcome is not graded, or a doubt about its verdict"),
-    Column("answer", "large_string", "extracted answer"),
+    Column("answer", "large_string", "extracted answer, as it was written"),
     Column("correct", "bool", "verdict; null unless graded"),
     Column("score", "float64", "score of the verdict (equals `correct` under strict grading); null unless graded"),
     Column("graded_by", "string", "rule that decided, or `evaluator`; null without an answer"),

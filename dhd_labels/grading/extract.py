@@ -1,21 +1,43 @@
 """Find the final answer in a model's text.
 
-The last complete box outside the thinking part wins; without a box, what follows the last answer cue; else there is no
-answer. A box that the text ends inside of is a truncated answer.
+The last complete box outside the thinking part wins (several boxes joined by "and" or commas are a list); without a
+box, what follows the last answer cue; else there is no answer. A box that the text ends inside of is a truncated
+answer. For option letters a box or cue counts only if it names a letter; "the last capital letter" never counts.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
+from dhd_labels.grading.options import read_letters, tagged
 from dhd_labels.protocol.reasoning import split_reasoning
 
-_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
+OPTION_TYPES = ("choice", "choices", "choice_any")
+
+_BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])\s*(?:(\{)|(\\[A-Za-z]+(?:\s*\{[^{}]*\})+|[^\s${}\\]+))")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
-# "Answer: 42", "**Answer:** 42", "The answer is 42", also with the answer on the next line.
-_CUE = re.compile(r"\banswer\b[*_ \t]*(?:is\b[ \t]*:?|[:=])[*_ \t]*\n?[ \t]*([^\n]*\S)", re.IGNORECASE)
+# "Answer: 42", "**Answer:** 42", "The answer is 42", also with the answer on the next line. Possessive: a cue before a
+# page of blanks must not backtrack.
+_CUE = re.compile(r"\banswer\b[*_ \t]*+(?:is\b[ \t]*+:?|[:=])[*_ \t]*+\n?+[ \t]*+", re.IGNORECASE)
+_OPTION_CUE = re.compile(
+    r"\b(?:answers?|(?:correct|right|best)\s+(?:options?|choices?|statements?)|options?\s+chosen)\b[*_ \t]*+"
+    r"(?:(?:is|are)\b[ \t]*+:?|[:=])[*_ \t]*+\n?+[ \t]*+",
+    re.IGNORECASE,
+)
+_MAX_CUED = 500
+"""Characters after a cue that are looked at for option letters."""
+_MAX_JOINT = 60
+# "\boxed{3} and $x = \boxed{5}$": what may stand between boxes of one list.
+_JOINT = re.compile(
+    r"[\s$]*(?:,|;|&|\\quad|\\qquad|\\text\s*\{\s*(?:,\s*)?(?:and|or)?\s*\}|\band\b|\bor\b|[\s$])+[\s$]*(?:[A-Za-z](?:_\w)?\s*=\s*)?[\s$]*"
+)
+# "B because ...", "B, since ...": after a cue the letter is the first thing said.
+_CUED_LETTER = re.compile(
+    r"[\s$*_(\[]*\b([A-Z])\b(?!['’])[\s$*_)\]]*(?=$|[.,;:)]|because\b|since\b|as\b|due\b|for\b|-)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +48,13 @@ class Extraction:
     status: Literal["ok", "no_answer", "truncated"]
 
 
+@dataclass(frozen=True, slots=True)
+class _Box:
+    start: int
+    end: int
+    content: str
+
+
 def final_part(text: str) -> str:
     """Return the text after the thinking part; empty when that never ends or is malformed (`split_reasoning`)."""
     return split_reasoning(text).final
@@ -33,22 +62,93 @@ def final_part(text: str) -> str:
 
 def boxed_answers(text: str) -> list[str]:
     """Return the contents of all complete boxes, in order, found by counting braces."""
-    closings = _closing_braces(text)
-    ends = [(found.end(), closings.get(found.end() - 1)) for found in _BOX.finditer(text)]
-    return [text[start:end].strip() for start, end in ends if end is not None]
+    return [box.content for box in _boxes(text)[0]]
 
 
-def extract_answer(text: str) -> Extraction:
-    """Extract the final answer from a whole reply."""
+def extract_answer(text: str, answer_type: str | None = None) -> Extraction:
+    """Extract the final answer from a whole reply.
+
+    Args:
+        text: the reply, thinking included.
+        answer_type: the declared type (`records.AnswerType`); for options, the answer is their letters ("B", "AD").
+            Without it, the cues of every type count and the answer is not looked into.
+    """
     final = final_part(text)
-    boxes = boxed_answers(final)
-    opened = list(_BOX.finditer(final))
-    if opened and opened[-1].end() - 1 not in _closing_braces(final):
+    boxes, cut_off = _boxes(final)
+    if cut_off:
         return Extraction(None, "truncated")
+    if answer_type in OPTION_TYPES:
+        return _option_answer(final, boxes)
     if boxes:
-        return Extraction(boxes[-1], "ok") if boxes[-1] else Extraction(None, "no_answer")
-    cues = [answer for cue in _CUE.finditer(final) if (answer := cue.group(1).strip(" *$."))]
-    return Extraction(cues[-1], "ok") if cues else Extraction(None, "no_answer")
+        return _found(_last_list(final, boxes))
+    return _found(_last_cue(final, _CUE if answer_type else _OPTION_CUE))
+
+
+def _found(answer: str | None) -> Extraction:
+    return Extraction(answer, "ok") if answer else Extraction(None, "no_answer")
+
+
+def _option_answer(final: str, boxes: list[_Box]) -> Extraction:
+    """Return letters from the box, else from a tag or cue; else the box or cue as it is: it may be an option's text."""
+    boxed = _last_list(final, boxes) if boxes else None
+    cued = tagged(final) or _last_cue(final, _OPTION_CUE)
+    for text, reader in ((boxed, _letters), (cued, _cued_letters)):
+        if text and (letters := reader(text)):
+            return Extraction(letters, "ok")
+    return _found(boxed or cued)
+
+
+def _letters(text: str) -> str | None:
+    found = read_letters(text)
+    if found is None:
+        return None
+    return " or ".join(sorted(found.letters)) if found.alternatives else "".join(sorted(found.letters))
+
+
+def _cued_letters(text: str) -> str | None:
+    """Read the letters of a cue: all of it, or the first word when a reason follows."""
+    if letters := _letters(text):
+        return letters
+    found = _CUED_LETTER.match(text[:_MAX_CUED])
+    return found[1] if found else None
+
+
+def _last_cue(final: str, cue: re.Pattern[str]) -> str | None:
+    """Return the rest of the line after the last cue that has one."""
+    for found in reversed(list(cue.finditer(final))):
+        line = final[found.end() :].partition("\n")[0]
+        if answer := line.strip(" \t\r*$."):
+            return answer
+    return None
+
+
+def _last_list(final: str, boxes: list[_Box]) -> str:
+    """Return the last box, with those before it that it is joined to; equal boxes count once."""
+    first, joint = len(boxes) - 1, ", "
+    for after, before in pairwise(reversed(boxes)):
+        between = final[before.end : after.start]
+        if len(between) > _MAX_JOINT or not _JOINT.fullmatch(between):
+            break
+        joint = " or " if re.search(r"\bor\b", between) else joint
+        first -= 1
+    contents = list(dict.fromkeys(box.content for box in boxes[first:] if box.content))
+    return joint.join(contents) if boxes[-1].content else ""
+
+
+def _boxes(text: str) -> tuple[list[_Box], bool]:
+    """Return all complete boxes, and whether the last one is cut off."""
+    closings = _closing_braces(text)
+    found: list[_Box] = []
+    cut_off = False
+    for match in _BOX.finditer(text):
+        cut_off = False
+        if match[1] is None:
+            found.append(_Box(match.start(), match.end(), match[2].rstrip(".,;:!?)*").strip()))
+        elif (end := closings.get(match.end() - 1)) is None:
+            cut_off = True
+        else:
+            found.append(_Box(match.start(), end + 1, text[match.end() : end].strip()))
+    return found, cut_off
 
 
 def _closing_braces(text: str) -> dict[int, int]:

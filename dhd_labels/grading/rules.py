@@ -1,123 +1,251 @@
-"""One grading rule an answer type, exact arithmetic only.
+"""Verdicts on answers: one rule an answer type, chosen by the type that the problem declares, never guessed.
 
-Rules of this version: `integer` and `number` (decimals compared exactly; a unit after the number must be that of the
-reference or a word of the question) and `choice` (an option letter, alone or followed by its option text). A text that
-a rule cannot read is `undetermined`, and so is a number before any word that may change it ("5 million", "2x").
+Two modes. `strict`: the benchmark's numeric tolerance, units must agree, no partial credit. `official`: the benchmark's
+own scorer, with partial credit where it gives it. What a rule cannot decide is undetermined, never wrong.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Context
-from typing import Literal
+from fractions import Fraction
+from typing import Any, Literal
 
+from dhd_labels.grading import options
+from dhd_labels.grading.decision import MAX_ANSWER, Decision, undecided
+from dhd_labels.grading.dressing import squash
+from dhd_labels.grading.expressions import decide_expression, is_broken
+from dhd_labels.grading.extract import extract_answer
+from dhd_labels.grading.official import decide_officially
+from dhd_labels.grading.quantity import Quantity, Tolerance, canonical_number, compare_quantities, read_quantity
+from dhd_labels.grading.ranges import Interval, read_ranges
 from dhd_labels.records import Problem
 
-GRADER = "rule-1"
-_WRAPPER = re.compile(r"\\(?:text|mathrm|mathbf|textbf|mathit|operatorname)\s*\{([^{}]*)\}")
-_NUMBER = re.compile(r"([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|[+-]?\.\d+)\s*(.*)", re.DOTALL)
-_NO_UNITS = {"half", "third", "hundred", "thousand", "million", "dozen", "or", "and", "not", "times", "percent"}
-"""Words that change a number or take it back; none of them is a unit, even where a question has them."""
-_LETTER = re.compile(r"\(?\[?([A-Za-z])\)?\]?\s*(?:[.:)\-]\s*(.*))?", re.DOTALL)
-_MAX_DIGITS = 60
-_EXACT = Context(prec=2 * _MAX_DIGITS)
+GRADER = "rules-2"
+Mode = Literal["strict", "official"]
+Status = Literal["graded", "no_answer", "undetermined", "timeout", "gold_error"]
+
+TOLERANCES = {"jeebench": Tolerance(absolute=Fraction(1, 100)), "scibench": Tolerance(relative=Fraction(1, 20))}
+"""Of numbers and quantities, by benchmark; elsewhere numbers are compared exactly."""
+# Words that change a number or take it back; no question makes units of them.
+_NO_UNITS = {
+    "half",
+    "third",
+    "hundred",
+    "thousand",
+    "million",
+    "dozen",
+    "not",
+    "and",
+    "times",
+    "percent",
+    "plus_",
+    "wrong",
+}
+_TRUTH = {"yes": True, "true": True, "no": False, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict on one answer. `canonical` is the form in which equal answers are equal strings."""
+    """The verdict on one answer. `correct` and `score` are None exactly when `status` is not "graded".
 
-    status: Literal["graded", "undetermined"]
+    `canonical` is the form in which equal answers are equal strings; `rule` names what decided.
+    """
+
+    status: Status
     correct: bool | None
-    canonical: str
+    score: float | None
     rule: str
+    canonical: str
     reason: str | None = None
 
 
-def grade(problem: Problem, answer: str) -> Verdict:
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How to read a reference (None: it cannot be read) and how to decide an answer against it."""
+
+    read: Callable[[Problem], Any]
+    decide: Callable[[Any, str, Problem], Decision]
+
+
+def grade(problem: Problem, answer: str, mode: Mode = "strict") -> Verdict:
     """Grade an extracted answer against the problem's reference.
 
-    Raises:
-        ValueError: the reference itself cannot be read by the rule of its declared type; checked when problems are
-            read, so that no call is paid for it.
+    A reference that cannot be read by the rule of its type is `gold_error`, whatever the answer.
     """
-    expected = _reference(problem)
-    if expected is None:
-        raise ValueError(
-            f"The reference of problem {problem.problem_id!r} must be readable as {problem.answer_type!r}, "
-            f"got {problem.reference!r}"
-        )
-    given = _RULES[problem.answer_type](answer, problem)
-    if given is None:
-        reason = f"not readable as {problem.answer_type}"
-        return Verdict("undetermined", None, answer.strip(), problem.answer_type, reason)
-    return Verdict("graded", given == expected, given, problem.answer_type)
+    return grade_by(problem.answer_type, problem, answer, mode)
 
 
-def _reference(problem: Problem) -> str | None:
-    """Return the canonical form of the reference; that of a choice is a letter and nothing else."""
-    if problem.answer_type == "choice":
-        letter = problem.reference.strip().upper()
-        return letter if len(letter) == 1 and 0 <= ord(letter) - 65 < len(problem.choices) else None
-    return _canonical_number(problem.reference, problem)
+def grade_by(name: str, problem: Problem, answer: str, mode: Mode = "strict") -> Verdict:
+    """Grade by a named rule (`RULES`): the answer types, and `option_text` for an option's text without its letter."""
+    rule = RULES[name]
+    gold = rule.read(problem) if len(problem.reference) <= MAX_ANSWER else None
+    if gold is None:
+        reason = f"the reference {problem.reference[:60]!r} cannot be read as {name}"
+        return Verdict("gold_error", None, None, name, "", reason)
+    text = _unboxed(answer).strip()
+    if not text:
+        return Verdict("no_answer", None, None, name, "", "the answer is blank")
+    if len(text) > MAX_ANSWER:
+        return _verdict(name, undecided(text, f"longer than {MAX_ANSWER} characters"))
+    if mode == "official" and (official := decide_officially(problem, text)) is not None:
+        return _verdict(f"official:{problem.benchmark}", official)
+    return _verdict(name, rule.decide(gold, text, problem))
 
 
-def _plain(text: str) -> str:
-    """Strip LaTeX and markdown dressing that does not change a value."""
-    text = unicodedata.normalize("NFKC", text).replace("\u2212", "-").replace("{,}", ",")
-    for _ in range(3):
-        text = _WRAPPER.sub(r" \1 ", text)
-    text = re.sub(r"\\[,;! ]|\\left|\\right", " ", text).replace("\\%", "%").replace("\\$", "$")
-    return text.replace("$", " ").strip(" \t\r\n*`").rstrip(".")
+def _verdict(rule: str, decision: Decision) -> Verdict:
+    status: Status = "timeout" if decision.timeout else "undetermined" if decision.correct is None else "graded"
+    return Verdict(status, decision.correct, decision.score, rule, decision.canonical, decision.reason)
 
 
-def _canonical_number(text: str, problem: Problem) -> str | None:
-    """Return a number without trailing zeros ("3.50 km" -> "3.5"), or None if the text is not one number."""
-    left, _, right = text.rpartition("=")
-    if re.search(r"\b(?:not|isn't)\s*$", left, re.IGNORECASE):
+def _unboxed(answer: str) -> str:
+    """Return what the boxes of an answer hold, if it has any."""
+    if "\\boxed" not in answer and "\\fbox" not in answer:
+        return answer
+    return extract_answer(answer).answer or ""
+
+
+# Options.
+
+
+def _read_choice(problem: Problem) -> str | None:
+    letter = problem.reference.strip().upper()
+    if len(letter) != 1 or not "A" <= letter <= "Z":
         return None
-    found = _NUMBER.fullmatch(_plain(right))
-    if found is None or len(found.group(1)) > _MAX_DIGITS:
-        return None
-    unit = found.group(2).strip()
-    if unit and unit.casefold() not in _units(problem):
-        return None
-    number = _EXACT.create_decimal(found.group(1).replace(",", "")).normalize(_EXACT)
-    return format(number, "f") if number else "0"
+    return letter if not problem.choices or ord(letter) - 65 < len(problem.choices) else None
 
 
-def _units(problem: Problem) -> set[str]:
-    """Return what may follow a number: the unit of the reference if it has one, else the words of the question."""
-    reference = _NUMBER.fullmatch(_plain(problem.reference))
-    if reference and reference.group(2).strip():
-        return {reference.group(2).strip().casefold()}
-    return {word.casefold() for word in re.findall(r"[^\W\d_]+", problem.question)} - _NO_UNITS
+def _read_letters(problem: Problem) -> frozenset[str] | None:
+    """Read a key of one or more letters: "ACD", "A,C", "B; D", "C OR D"."""
+    text = re.sub(r"\b(?:or|and)\b|[\s,;]", "", problem.reference, flags=re.IGNORECASE).upper()
+    limit = len(problem.choices) or 26
+    known = all(0 <= ord(letter) - 65 < limit for letter in text)
+    return frozenset(text) if text and known and len(set(text)) == len(text) <= 10 else None
 
 
-def _canonical_choice(text: str, problem: Problem) -> str | None:
-    """Return an option letter, given as a letter, as "B. text" or as the text of exactly one option."""
-    value, choices = _plain(text), problem.choices
-    found = _LETTER.fullmatch(value)
+def _named(text: str, problem: Problem) -> options.Letters | None:
+    """Return the letters that an answer names, also by the text of exactly one option."""
+    found = options.read_letters(text)
+    count = len(problem.choices)
+    if not count:
+        return found
+    single = found is not None and len(found.letters) == 1 and ord(found.letters[0]) - 65 < count
+    if found is not None and single:
+        own = problem.choices[ord(found.letters[0]) - 65]
+        other = options.option_of_text(found.text, problem.choices) if found.text else None
+        # A letter that is followed by the text of another option contradicts itself.
+        return None if other not in (None, found.letters[0]) and not options.same_text(own, found.text) else found
+    by_text = options.option_of_text(text, problem.choices)
+    return options.Letters((by_text,)) if by_text else found
+
+
+def _decide_choice(gold: frozenset[str] | str, text: str, problem: Problem) -> Decision:
+    found = _named(text, problem)
     if found is None:
-        named = [chr(65 + i) for i, choice in enumerate(choices) if _squash(choice) == _squash(value)]
-        return named[0] if len(named) == 1 else None
-    letter, rest = found.group(1).upper(), _squash(found.group(2) or "")
-    if ord(letter) - 65 >= len(choices):
-        return None
-    # A letter that is followed by the text of another option contradicts itself.
-    others = {_squash(choice) for i, choice in enumerate(choices) if chr(65 + i) != letter}
-    return None if rest in others else letter
+        if options.is_refusal(text):
+            return Decision(False, squash(text))
+        return undecided(text, "it names no option")
+    if len(found.letters) > 1:
+        # Naming several is no answer to a single choice, unless the key itself leaves them open.
+        return Decision(found.alternatives and set(found.letters) <= set(gold) and len(gold) > 1, str(found))
+    return Decision(found.letters[0] in gold, str(found))
 
 
-def _squash(text: str) -> str:
-    return " ".join(text.casefold().split())
+def _decide_choices(gold: frozenset[str], text: str, problem: Problem) -> Decision:
+    found = _named(text, problem)
+    if found is None and options.is_refusal(text):
+        return Decision(False, squash(text))
+    if found is None or found.alternatives:
+        return undecided(text, "it names alternatives" if found else "it names no option")
+    return Decision(frozenset(found.letters) == gold, str(found))
 
 
-_RULES: dict[str, Callable[[str, Problem], str | None]] = {
-    "integer": _canonical_number,
-    "number": _canonical_number,
-    "choice": _canonical_choice,
+def _decide_option_text(gold: str, text: str, problem: Problem) -> Decision:
+    same = options.same_text(gold, text)
+    return (
+        undecided(text, "not comparable as text, numbers or residues") if same is None else Decision(same, squash(text))
+    )
+
+
+# Numbers.
+
+
+def _read_number(problem: Problem) -> Quantity | None:
+    found = read_quantity(problem.reference, allow_charge=True)
+    return None if found is None or (problem.answer_type == "integer" and found.value.denominator != 1) else found
+
+
+def _decide_number(gold: Quantity, text: str, problem: Problem) -> Decision:
+    given = read_quantity(text, allow_charge=("elementary_charge", 1) in gold.unit.factors)
+    if given is None:
+        return _same_words(text, problem) or undecided(text, f"not readable as {problem.answer_type}")
+    tolerance = TOLERANCES.get(problem.benchmark, Tolerance())
+    words = _words(problem) if not gold.unit else ()
+    found = compare_quantities(gold, given, tolerance, words, dimensionless=problem.answer_type == "quantity")
+    if found.correct is None:
+        return _same_words(text, problem) or undecided(text, found.reason or "")
+    return Decision(found.correct, found.canonical)
+
+
+def _same_words(text: str, problem: Problem) -> Decision | None:
+    same = squash(text) == squash(problem.reference)
+    return Decision(True, squash(text)) if same else None
+
+
+def _words(problem: Problem) -> set[str]:
+    """Return the words of the question, which may follow a number ("7 apples"), in the form that nouns have."""
+    words = {word.casefold() for word in re.findall(r"[^\W\d_]{3,}", problem.question)} - _NO_UNITS
+    return words | {word[:-1] for word in words if word.endswith("s") and len(word) > 3}
+
+
+def _read_range(problem: Problem) -> tuple[Interval, ...] | None:
+    return read_ranges(problem.reference)
+
+
+def _decide_range(gold: tuple[Interval, ...], text: str, problem: Problem) -> Decision:
+    given = read_quantity(text)
+    strange = sorted(set(given.unit.nouns) - _words(problem)) if given else []
+    if given is None or strange:
+        reason = f"the unit {strange[0][:20]!r} is not known" if strange else "not readable as one number"
+        return _same_words(text, problem) or undecided(text, reason)
+    correct = any(interval.holds(given) for interval in gold)
+    fraction = Quantity(given.value / 100, rounded=given.rounded)
+    if not correct and given.unit.is_percent and any(interval.holds(fraction) for interval in gold):
+        return undecided(text, "the reference may be a fraction or in percent")
+    return Decision(correct, canonical_number(given))
+
+
+# Expressions and words.
+
+
+def _read_expression(problem: Problem) -> str | None:
+    reference = _unboxed(problem.reference).strip()
+    return None if not reference or is_broken(reference) else reference
+
+
+def _read_text(problem: Problem) -> str | None:
+    return _unboxed(problem.reference).strip() or None
+
+
+def _decide_text(gold: str, text: str, problem: Problem) -> Decision:
+    one, other = squash(gold), squash(text)
+    if one == other:
+        return Decision(True, other)
+    if one in _TRUTH and other in _TRUTH:
+        return Decision(_TRUTH[one] == _TRUTH[other], other)
+    return undecided(text, "other words than the reference")
+
+
+RULES: dict[str, Rule] = {
+    "choice": Rule(_read_choice, _decide_choice),
+    "choices": Rule(_read_letters, _decide_choices),
+    "choice_any": Rule(_read_letters, _decide_choice),
+    "option_text": Rule(_read_text, _decide_option_text),
+    "integer": Rule(_read_number, _decide_number),
+    "number": Rule(_read_number, _decide_number),
+    "quantity": Rule(_read_number, _decide_number),
+    "range": Rule(_read_range, _decide_range),
+    "expression": Rule(_read_expression, lambda gold, text, _: decide_expression(gold, text)),
+    "text": Rule(_read_text, _decide_text),
 }

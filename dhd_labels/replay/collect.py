@@ -48,6 +48,13 @@ class ProblemResult:
             found.setdefault((outcome.replay.integrator, outcome.replay.order), []).append(outcome)
         return {group: tuple(outcomes) for group, outcomes in found.items()}
 
+    def graded(self) -> Iterator[Graded]:
+        """Yield the verdict on every answer: of the messages, and of the outcomes."""
+        yield from (proposal.graded for proposal in self.proposals if proposal.graded)
+        for o in (*self.outcomes, *self.masked):
+            if o.answer is not None and o.graded_by:
+                yield Graded(o.status, o.reason, o.answer, o.correct, o.graded_by, o.canonical, o.score)
+
     def main_outcomes(self) -> tuple[Outcome, ...]:
         """Return the outcomes of the run's own integrator with the messages in their original order."""
         return tuple(o for o in self.outcomes if (o.replay.role, o.replay.order) == ("integrator", "original"))
@@ -144,22 +151,24 @@ def _outcome(replay: Replay, problem: Problem, calls: Calls, grader: Grader) -> 
         model=row.reply.model,
         graded_by=graded.graded_by or None,
         call_key=row.key,
+        canonical=graded.canonical,
+        score=graded.score,
     )
 
 
 def judge_reply(reply: ChatReply, problem: Problem, grader: Grader) -> Graded:
     """Extract and grade one integrator reply. Without an answer to grade, `answer` and `graded_by` are empty."""
-    answer = reply_answer(reply)
+    answer = reply_answer(reply, problem.answer_type)
     return answer if isinstance(answer, Graded) else grader(problem, answer)
 
 
-def reply_answer(reply: ChatReply) -> str | Graded:
-    """Return the answer that a reply gives, or the outcome of a reply that gives none."""
+def reply_answer(reply: ChatReply, answer_type: str) -> str | Graded:
+    """Return the answer of a declared type that a reply gives, or the outcome of a reply that gives none."""
     if reply.status == "truncated":
         return Graded("truncated", "token limit", "", None, "")
     if reason := _operational(reply):
         return Graded("operational", reason, "", None, "")
-    found = extract_answer(reply.text)
+    found = extract_answer(reply.text, answer_type)
     if found.answer is not None:
         return found.answer
     if found.status == "truncated":

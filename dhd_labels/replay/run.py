@@ -11,12 +11,13 @@ from dhd_labels.config import RunConfig
 from dhd_labels.engines import open_engine
 from dhd_labels.engines.base import ChatEngine
 from dhd_labels.errors import DhdError
+from dhd_labels.grading.grader import Graded
 from dhd_labels.protocol.roles import hypothesizer_calls, recruiter_call, replay_call
 from dhd_labels.records import POOL_SIZE, Pool, Problem, Replay
 from dhd_labels.replay.calls import Call, Tally, execute
 from dhd_labels.replay.collect import collect_problem, read_messages, read_roles
 from dhd_labels.replay.directory import RunDirectory, begin, check_models
-from dhd_labels.replay.judge import evaluator_call
+from dhd_labels.replay.judge import EVALUATOR, evaluator_calls
 from dhd_labels.replay.lock import RunLock
 from dhd_labels.replay.plan import Studies, call_of, choose_studies, plan_replays
 from dhd_labels.replay.probe import CALLS, ROLE, run_probe
@@ -187,15 +188,18 @@ class _Stages:
         """Have the evaluator judge every different answer that waits for it."""
         if "evaluator" not in self.engines:
             return
-        waiting: list[tuple[Problem, list[str]]] = []
+        waiting: list[tuple[Problem, list[Graded]]] = []
+        total = 0
         for problem in self.problems:
             result = collect_problem(self.store, self.config, self.models, problem)
-            given = [(p.graded_by, p.answer) for p in result.proposals]
-            given += [(o.graded_by, o.answer) for o in (*result.outcomes, *result.masked)]
-            answers = {answer for graded_by, answer in given if graded_by == "evaluator" and answer}
-            waiting.append((problem, sorted(answers)))
-        calls = (evaluator_call(self.config, problem, answer) for problem, answers in waiting for answer in answers)
-        self._stage("evaluator", calls, sum(len(answers) for _, answers in waiting), stage)
+            answers = list({(g.canonical, g.answer): g for g in result.graded() if g.graded_by == EVALUATOR}.values())
+            total += len({graded.canonical for graded in answers})
+            waiting.append((problem, answers))
+        self._stage("evaluator", self._judge(waiting), total, stage)
+
+    def _judge(self, waiting: Sequence[tuple[Problem, Sequence[Graded]]]) -> Iterator[Call]:
+        for problem, answers in waiting:
+            yield from evaluator_calls(self.config, problem, answers, self.store.calls(problem.problem_id))
 
     def _choose_targets(self) -> None:
         results = (collect_problem(self.store, self.config, self.models, problem) for problem in self.problems)

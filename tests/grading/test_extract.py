@@ -24,6 +24,16 @@ from dhd_labels.grading.extract import Extraction, boxed_answers, extract_answer
         ("Answer: 3\nNo. Answer: 4", "4"),
         ("\\boxed{a\\\\}", "a\\\\"),
         ("\\boxed{\\{1, 2\\}}", "\\{1, 2\\}"),
+        ("So $\\boxed 5$", "5"),
+        ("\\boxed 3.25.", "3.25"),
+        ("First $\\boxed 5$ as a guess, later $\\boxed{7}$.", "7"),
+        ("\\boxed{1} and again \\boxed{1}", "1"),
+        ("The roots are \\boxed{3} and $\\boxed{-2}$.", "3, -2"),
+        ("$x=\\boxed{3}$, $y=\\boxed{4}$", "3, 4"),
+        ("\\boxed{3} or \\boxed{4}", "3 or 4"),
+        ("\\boxed{3}. But no: \\boxed{4}", "4"),
+        ("Answer: 5? No. The answer is 72.", "72"),
+        ("Answer: 42" + " " * 50_000, "42"),
     ],
 )
 def test_the_final_answer_is_found(text: str, answer: str) -> None:
@@ -53,3 +63,55 @@ def test_extraction_never_fails(text: str) -> None:
 def test_a_box_gives_back_its_content(content: str, before: str) -> None:
     before = before.replace("\\", "").replace("</think>", "")
     assert boxed_answers(f"{before} \\boxed{{{content}}} end")[-1] == content.strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("\\boxed{\\text{E}}", "E"),
+        ("\\boxed{E: the text of the option}", "E"),
+        ("\\boxed{\\mathbf{(E)}}", "E"),
+        ("\\boxed{b}", "B"),
+        ("\\boxed{A, C}", "AC"),
+        ("\\boxed{C} and \\boxed{A}", "AC"),
+        ("\\boxed{B} or \\boxed{C}", "B or C"),
+        ("$\\boxed{x \\ll \\Delta E}$\n\n**Answer: D**", "D"),
+        ("The answer is B because a car moves away.", "B"),
+        ("The correct options are (A), (B) and (D).", "ABD"),
+        ("ANSWER: **A**", "A"),
+        ("ANSWER: $A$", "A"),
+        ("**ANSWER:** A", "A"),
+        ("ANSWER: (A)", "A"),
+        ("[ANSWER] C [/ANSWER]", "C"),
+        ("<think>Answer: A</think> Answer: B", "B"),
+    ],
+)
+def test_option_letters_are_read_where_they_stand_for_options(text: str, answer: str) -> None:
+    assert extract_answer(text, "choices") == Extraction(answer, "ok")
+
+
+@pytest.mark.parametrize(
+    "text", ["I would go with option B", "Look at case A. Then B.", "<think>Answer: C</think> Done.", "$\\Delta E > 0$"]
+)
+def test_the_last_capital_letter_is_no_answer(text: str) -> None:
+    assert extract_answer(text, "choice") == Extraction(None, "no_answer")
+
+
+@pytest.mark.parametrize("text", ["The answer is a car.", "Answer: I think so", "The answer is Apple pie"])
+def test_words_after_a_cue_are_no_letters(text: str) -> None:
+    found = extract_answer(text, "choice").answer
+    assert found is not None and len(found) > 1  # the words come back: they may be the text of an option
+
+
+@given(st.text(max_size=200), st.sampled_from(["choice", "choices", "choice_any", "number", "text"]))
+def test_extraction_never_fails_for_any_type(text: str, kind: str) -> None:
+    extract_answer(text, kind)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[ANSWER]" * 12_000, "Answer:" * 14_000, "\\boxed{" * 14_000, "\\boxed{1} " * 9_000, "answer is " + " " * 99_000],
+)
+def test_long_hostile_texts_end(text: str) -> None:
+    extract_answer(text, "choice")
+    extract_answer(text)

@@ -32,7 +32,7 @@ def result(problem_id: str, removed_success: list[int], correct: bool = False) -
         for slot, wins in enumerate(removed_success)
         for block in range(5)
     ]
-    proposals = (Proposal("graded", correct, "7", "integer"),) * 5
+    proposals = (Proposal("graded", correct),) * 5
     return ProblemResult(subject, "ok", None, (), (), pool(subject), proposals, tuple(outcomes), (), 35)
 
 

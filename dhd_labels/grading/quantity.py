@@ -1,0 +1,257 @@
+"""Numbers as answers give them, with or without a unit: read exactly, compared within a benchmark's tolerance."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from fractions import Fraction
+
+from dhd_labels.grading.dressing import unwrapped
+from dhd_labels.grading.mathtext import read_math
+from dhd_labels.grading.notation import UnreadableError
+from dhd_labels.grading.rough import rough
+from dhd_labels.grading.units import NO_UNIT, RADIAN, Unit, convert, factor, is_ambiguous, is_offset, read_unit
+
+MAX_LENGTH = 300
+"""Characters of a number with its unit; longer texts are no numbers."""
+_MAX_DIGITS, _MAX_EXPONENT, _MAX_BITS = 200, 400, 1400
+_NUMERAL = re.compile(
+    r"(?P<sign>[+-]?)\s*(?P<digits>[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
+    r"(?:[eE](?P<e>[+-]?[0-9]+)(?![0-9A-Za-z]))?"
+    r"(?:\s*(?:\\times|\\cdot|\*|x|\s)\s*10\s*\^\s*(?P<power>[+-]?[0-9]+|\{\s*[+-]?\s*[0-9]+\s*\}|\(\s*[+-]?[0-9]+\s*\)))?"
+)
+_MULTIPLES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+_MULTIPLE = re.compile(rf"\s*({'|'.join(_MULTIPLES)})\b", re.IGNORECASE)
+_LEAD = re.compile(
+    r"\s*(?:(?:the\s+)?(?:final\s+)?answer\s*(?:is\b|:)|about\b|approximately\b|approx\.?(?![a-z])|roughly\b|around\b"
+    r"|\\approx(?![a-z])|\\sim(?:eq)?(?![a-z])|≈|~|:)\s*",
+    re.IGNORECASE,
+)
+_REASON = re.compile(r"[\s,;(]+(?:because|since|due to)\b.*", re.IGNORECASE | re.DOTALL)
+_DOUBT = re.compile(r"\b(?:not|isn't|never|if|unless|when|because|than|or|and|cannot|wrong)\b|n't", re.IGNORECASE)
+_SEVERAL = re.compile(r",\s|;")
+_UNEQUAL = re.compile(r"<|>|\\(?:leq?|geq?|lt|gt|neq?|pm|mp|leqslant|geqslant)(?![a-z])|!=")
+_EQUALS = re.compile(r"(=|\\approx(?![a-z])|\\simeq(?![a-z]))")
+_CUT = re.compile(r"(?<=[0-9)}\s])(?=[A-Za-z\\%°^{ΩµÅ/])")
+_ROUNDING = Fraction(1, 10**9)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number and its unit. `rounded`: the number is a closed form in double precision, good to 9 digits."""
+
+    value: Fraction
+    unit: Unit = NO_UNIT
+    rounded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How far an answer may be from the reference: absolute, or relative to the reference. A bound is inside."""
+
+    absolute: Fraction = Fraction(0)
+    relative: Fraction = Fraction(0)
+
+    def accepts(self, gold: Fraction, given: Fraction, rounded: bool = False) -> bool:
+        """Whether a value is close enough; at a reference of 0 a relative tolerance is none."""
+        allowed = max(self.absolute, self.relative * abs(gold))
+        if rounded:
+            allowed += _ROUNDING * max(abs(gold), abs(given))
+        return abs(gold - given) <= allowed
+
+
+@dataclass(frozen=True, slots=True)
+class NumberVerdict:
+    """`correct` is None when undecided, and `reason` then says why; `canonical` has the reference's unit."""
+
+    correct: bool | None
+    canonical: str
+    reason: str | None = None
+
+
+def read_quantity(text: str, allow_charge: bool = False) -> Quantity | None:
+    """Read one number with an optional unit ("x = 3.5 \\times 10^{4}~km", "70 million km", "\\frac{1}{17}\\,\\Omega").
+
+    Args:
+        text: the answer.
+        allow_charge: whether "2 e" is two elementary charges; it is 2 times 2.718... otherwise.
+
+    Returns:
+        The quantity, or None when the text is not one number: several values, an uncertainty, an inequality, prose.
+    """
+    if len(text) > MAX_LENGTH:
+        return None
+    text = _REASON.sub("", unwrapped(text))
+    if _UNEQUAL.search(text) or any(text.count(one) != text.count(other) for one, other in ("()", "{}", "[]")):
+        return None
+    side = _final_side(_without_lead(text))
+    return None if side is None else _value_and_unit(_without_lead(side), allow_charge)
+
+
+def canonical_number(quantity: Quantity | Fraction) -> str:
+    """Return a decimal without trailing zeros, a fraction where no decimal is exact, or 12 digits of a closed form."""
+    value = quantity.value if isinstance(quantity, Quantity) else quantity
+    if isinstance(quantity, Quantity) and quantity.rounded:
+        return _decimal(Context(prec=12).create_decimal(Decimal(value.numerator) / Decimal(value.denominator)))
+    rest = value.denominator
+    for prime in (2, 5):
+        while rest % prime == 0:
+            rest //= prime
+    if rest != 1:
+        return f"{value.numerator}/{value.denominator}"
+    digits = Context(prec=2 * (_MAX_DIGITS + _MAX_EXPONENT))
+    return _decimal(digits.divide(Decimal(value.numerator), Decimal(value.denominator)))
+
+
+def compare_quantities(
+    gold: Quantity, given: Quantity, tolerance: Tolerance, words: Collection[str] = (), dimensionless: bool = False
+) -> NumberVerdict:
+    """Compare two quantities.
+
+    A number without a unit is read in the reference's unit (a percent also as a fraction).
+
+    Args:
+        gold: the reference.
+        given: the answer.
+        tolerance: how far it may be off.
+        words: what may follow the number besides the reference's nouns (words of the question).
+        dimensionless: whether a reference without a unit has no dimension; else its unit is just not written, and any
+            unit is allowed after an equal number.
+    """
+    strange = [noun for noun in given.unit.nouns if noun not in gold.unit.nouns and noun not in words]
+    if strange:
+        return NumberVerdict(None, "", f"the unit {strange[0][:20]!r} is not known")
+    rounded = gold.rounded or given.rounded
+    if not gold.unit.factors:
+        found = _against_bare(gold, given, tolerance, rounded)
+        dimension = dimensionless and given.value and given.unit.factors and factor(given.unit, NO_UNIT) is None
+        return NumberVerdict(None, "", "the reference has no unit") if found.correct and dimension else found
+    if not given.unit.factors:
+        return _without_unit(gold, given, tolerance, rounded)
+    value = convert(given.value, given.unit, gold.unit)
+    if value is None:
+        if is_ambiguous(gold.unit) or is_ambiguous(given.unit):
+            return NumberVerdict(None, "", "a pound is a mass or a force")
+        return NumberVerdict(False, f"{canonical_number(given)} {given.unit}")
+    scaled = given.unit.factors != gold.unit.factors
+    correct = tolerance.accepts(gold.value, value, rounded or scaled)
+    if not correct and is_offset(gold.unit) != is_offset(given.unit) and tolerance.accepts(gold.value, given.value):
+        return NumberVerdict(None, "", "a temperature or a difference of temperatures")
+    return NumberVerdict(correct, _with_unit(Quantity(value, gold.unit, rounded or scaled)))
+
+
+def _with_unit(quantity: Quantity) -> str:
+    return f"{canonical_number(quantity)} {quantity.unit}".strip()
+
+
+def _against_bare(gold: Quantity, given: Quantity, tolerance: Tolerance, rounded: bool) -> NumberVerdict:
+    """Compare with a reference that has no unit."""
+    value = given.value
+    if given.unit.is_percent:
+        fraction = Quantity(value / 100, rounded=given.rounded)
+        if not tolerance.accepts(gold.value, fraction.value, rounded) and tolerance.accepts(gold.value, value, rounded):
+            return NumberVerdict(None, "", "the reference may be a fraction or in percent")
+        return NumberVerdict(tolerance.accepts(gold.value, fraction.value, rounded), canonical_number(fraction))
+    correct = tolerance.accepts(gold.value, value, rounded)
+    if not correct and given.unit.factors and _is_power_of_ten(gold.value, value, tolerance):
+        return NumberVerdict(None, "", "the reference has no unit, and its value may be in another one")
+    return NumberVerdict(correct, canonical_number(given))
+
+
+def _is_power_of_ten(gold: Fraction, given: Fraction, tolerance: Tolerance) -> bool:
+    return any(
+        tolerance.accepts(gold, given * Fraction(10) ** power) for power in range(-30, 31) if power and gold and given
+    )
+
+
+def _without_unit(gold: Quantity, given: Quantity, tolerance: Tolerance, rounded: bool) -> NumberVerdict:
+    """Compare a number that came without a unit: it is in the reference's, or an angle "\\pi/2" in radians."""
+    value = given.value
+    if gold.unit.is_percent and not tolerance.accepts(gold.value, value, rounded):
+        in_percent = value * 100
+        if tolerance.accepts(gold.value, in_percent, rounded):
+            value = in_percent
+    if gold.unit.is_degree and not tolerance.accepts(gold.value, value, rounded):
+        in_degrees = convert(value, RADIAN, gold.unit) or value
+        if tolerance.accepts(gold.value, in_degrees, rounded=True):
+            if not given.rounded:
+                return NumberVerdict(None, "", "the angle may be in radians")
+            value = in_degrees
+    correct = tolerance.accepts(gold.value, value, rounded)
+    return NumberVerdict(correct, _with_unit(Quantity(value, gold.unit, given.rounded)))
+
+
+def _without_lead(text: str) -> str:
+    while found := _LEAD.match(text):
+        text = text[found.end() :]
+    return text.strip()
+
+
+def _final_side(text: str) -> str | None:
+    """Return the side of an equation that holds the value: the last, or the exact one before a rounded one."""
+    pieces = _EQUALS.split(text)
+    if len(pieces) == 1:
+        return text
+    sides, signs = pieces[::2], pieces[1::2]
+    if any(_DOUBT.search(side) or _SEVERAL.search(side) for side in sides[:-1]):
+        return None
+    rounding = next((i for i, sign in enumerate(signs) if sign != "="), None)
+    if rounding is not None and _value_and_unit(sides[rounding].strip(), False):
+        return sides[rounding]
+    return sides[-1]
+
+
+def _value_and_unit(text: str, allow_charge: bool) -> Quantity | None:
+    money = re.match(r"([+-]?)\s*dollar\s+", text)
+    if money:
+        text = f"{money[1]}{text[money.end() :]}"
+    found = _numeral(text, allow_charge) or _closed_form(text, allow_charge)
+    if found is None or not money:
+        return found
+    return Quantity(found.value, read_unit("dollar") or NO_UNIT, found.rounded) if not found.unit.factors else None
+
+
+def _numeral(text: str, allow_charge: bool) -> Quantity | None:
+    found = _NUMERAL.match(text)
+    if found is None or len(found["digits"]) > _MAX_DIGITS:
+        return None
+    exponent = int(found["e"] or 0) + int(re.sub(r"[{}()\s]", "", found["power"] or "0"))
+    if abs(exponent) > _MAX_EXPONENT:
+        return None
+    rest = text[found.end() :]
+    if multiple := _MULTIPLE.match(rest):
+        exponent += _MULTIPLES[multiple[1].casefold()]
+        rest = rest[multiple.end() :]
+    unit = _unit(rest, allow_charge)
+    if unit is None:
+        return None
+    digits = Fraction(found["digits"].replace(",", "").rstrip(".") or "0")
+    return Quantity((-digits if found["sign"] == "-" else digits) * Fraction(10) ** exponent, unit)
+
+
+def _unit(text: str, allow_charge: bool) -> Unit | None:
+    unit = read_unit(text.strip())
+    charge = unit is not None and ("elementary_charge", 1) in unit.factors
+    return None if charge and not allow_charge else unit
+
+
+def _closed_form(text: str, allow_charge: bool) -> Quantity | None:
+    """Read the longest beginning that is a constant expression, if what follows it is a unit."""
+    cuts = [len(text), *reversed([cut.start() for cut in _CUT.finditer(text)])]
+    for cut in cuts[:24]:
+        unit = _unit(text[cut:], allow_charge)
+        if unit is None or not text[:cut].strip():
+            continue
+        try:
+            value = rough(read_math(text[:cut]))
+        except UnreadableError:
+            continue
+        if value is not None and Fraction(value).numerator.bit_length() <= _MAX_BITS:
+            return Quantity(Fraction(value), unit, isinstance(value, float))
+    return None
+
+
+def _decimal(value: Decimal) -> str:
+    return format(value.normalize(Context(prec=2 * (_MAX_DIGITS + _MAX_EXPONENT))), "f") if value else "0"
