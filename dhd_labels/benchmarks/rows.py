@@ -97,16 +97,15 @@ def _checked(problem: Problem, where: str) -> Problem:
     if not problem.reference.strip():
         raise UnusableRowError("no_reference", f"The 'reference' of {where} is blank")
     try:
-        if problem.answer_type in ("integer", "number", "choice"):
-            if grade(problem, problem.reference).correct is not True:
-                raise ValueError(f"The reference {problem.reference!r} must be equal to itself")
-            return problem
-        reference = read_gold(problem.answer_type, problem.reference, Counter())
+        if problem.answer_type not in ("integer", "number", "choice"):
+            problem = replace(problem, reference=read_gold(problem.answer_type, problem.reference, Counter()))
         if problem.answer_type in LETTER_TYPES and problem.choices:
-            check_letters(reference, len(problem.choices))
+            check_letters(problem.reference, len(problem.choices))
+        if (verdict := grade(problem, problem.reference)).status == "gold_error":
+            raise ValueError(verdict.reason)
     except ValueError as error:
         raise UnusableRowError("gold_error", f"The 'reference' of {where} is not usable: {error}") from None
-    return replace(problem, reference=reference)
+    return problem
 
 
 def _bad(key: str, where: str, rule: str, value: Any) -> UnusableRowError:

@@ -80,7 +80,7 @@ def read_unit(text: str) -> Unit | None:
     text = re.sub(r"(?:\\mu|\\micro|µ|μ)\s*(?=[A-Za-zΩ])", " µ", re.sub(r"([mkMGnpµμ])\s+(?=Ω)", r" \1", text))
     text = _DEGREE.sub(lambda m: f" deg{m[1]} " if m[1] in ("C", "F") else " deg ", text)
     text = re.sub(r"\b(?:foot|ft)[\s-]*(?:lbs?|pounds?)\b", " foot_pound ", text)
-    text = re.sub(r"\\alpha|\\beta|\\gamma", " ray_", text)
+    text = re.sub(r"\\alpha|\\beta|\\gamma|[αβγ](?![a-zµμΩ])", " ray_", text)
     return _product(_TOKEN.findall(re.sub(r"\bper\b", "/", text)))
 
 

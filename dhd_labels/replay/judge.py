@@ -1,7 +1,7 @@
 """The evaluator: one call for each class of equal answers to a problem, and its verdicts from the store.
 
-Answers that a rule knows to be equal are one class, whoever gave them; one of them, as it was written, is shown to the
-evaluator and its verdict holds for all. So the same answer never gets two verdicts. The evaluator is shown the reference
+Answers that a rule knows to be equal are one class, whoever gave them; one of them is shown to the evaluator as it was
+written, and its verdict holds for all. So the same answer never gets two verdicts. The evaluator is shown the reference
 and the answer; neither the question, nor an agent's reasoning, nor which arm it was.
 """
 
