@@ -27,6 +27,9 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_
 FAILED_RECORDS = 3
 Config = Annotated[str, typer.Argument(metavar="CONFIG", help="A preset name or a YAML file.")]
 RunDir = Annotated[Path, typer.Argument(metavar="RUN_DIR", help="Directory that `run` wrote.")]
+Limit = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Only N problems, from every benchmark and study in turn.")
+]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a config key (dotted).")]
 Lines = Annotated[Path, typer.Argument(metavar="IN.jsonl", help="One JSON object a line.")]
 Out = Annotated[Path | None, typer.Option(metavar="F", help="Write here instead of to the screen.")]
@@ -58,12 +61,12 @@ def problems(
 
 
 @app.command()
-def plan(config: Config, set_: Set = None, json: Json = False) -> None:
+def plan(config: Config, limit: Limit = None, set_: Set = None, json: Json = False) -> None:
     """Count the calls of a run and estimate its tokens. Needs no model and no network."""
     from dhd_labels.config import load_config
     from dhd_labels.replay.estimate import plan_run
 
-    planned = plan_run(load_config(config, set_ or ()))
+    planned = plan_run(load_config(config, set_ or ()), limit)
     if json:
         _print_json(planned.as_json())
         return
@@ -75,7 +78,7 @@ def plan(config: Config, set_: Set = None, json: Json = False) -> None:
 def run(
     config: Config,
     run_dir: Annotated[Path | None, typer.Option(help="Default: runs/<name of the config>.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the first N problems.")] = None,
+    limit: Limit = None,
     set_: Set = None,
     salvage: Annotated[
         bool, typer.Option("--salvage", help="Set a damaged store aside; keep what can be read.")
@@ -103,6 +106,8 @@ def run(
         raise
     if report.salvaged is not None:
         say(f"Salvaged {report.salvaged} calls from the damaged store; it is kept beside the new one.")
+    if report.note:
+        say(f"Not yet: {report.note}.")
     say(f"This time: {report.tally.found} answers were in the store, {report.tally.made} calls made.")
     raise typer.Exit(_print_summary(folder, json))
 

@@ -28,9 +28,9 @@ class EndpointError(DhdError):
     """A server refuses every call, for a reason that no retry cures: key, model, address, certificate or settings."""
 
 
-def did_you_mean(value: str, options: Iterable[str]) -> str:
+def did_you_mean(value: str, options: Iterable[str], *, list_all: bool = True) -> str:
     """Return "Did you mean 'x'? Known: a, b, x." for an unknown name."""
     known = sorted(options)
     close = difflib.get_close_matches(value, known, n=1, cutoff=0.5)
     hint = f"Did you mean {close[0]!r}? " if close else ""
-    return f"{hint}Known: {', '.join(known)}."
+    return f"{hint}Known: {', '.join(known)}." if list_all else hint.strip()

@@ -19,7 +19,7 @@ from typing import Literal
 
 import numpy as np
 
-from dhd_labels.grading.extract import boxed_answers
+from dhd_labels.grading.extract import boxed_answers, is_refusal
 from dhd_labels.grading.grader import Graded, Grader
 from dhd_labels.records import Arm, Message, MessageLabel, Outcome, Pool, Problem, Stability
 from dhd_labels.replay.plan import FULL_DRAWS
@@ -108,7 +108,8 @@ def _label(pool: Pool, slot: int, verdict: Proposal, draws: Draws) -> MessageLab
 def proposed_answer(message: Message) -> str | None:
     """Return a message's own answer, unboxed, or None when it proposes none."""
     boxes = boxed_answers(message.proposed_answer)
-    return (boxes[-1] if boxes else message.proposed_answer.strip()) or None
+    answer = boxes[-1] if boxes else message.proposed_answer.strip()
+    return None if not answer or is_refusal(answer) else answer
 
 
 def grade_proposal(problem: Problem, message: Message, grader: Grader) -> Proposal:
@@ -202,6 +203,16 @@ def identical_input_disagreement(outcomes: Iterable[Outcome]) -> tuple[int, int]
             full.setdefault(outcome.replay.block, []).append(outcome.correct)
     pairs = [pair for pair in full.values() if len(pair) == FULL_DRAWS and None not in pair]
     return sum(a != b for a, b in pairs), len(pairs)
+
+
+def identical_texts(outcomes: Iterable[Outcome]) -> tuple[int, int]:
+    """Count blocks whose two full draws are the same text to the last character; return (identical, compared)."""
+    full: dict[int, list[str]] = {}
+    for outcome in outcomes:
+        if outcome.replay.block is not None and outcome.replay.arm.name == Arm.full().name and outcome.text_digest:
+            full.setdefault(outcome.replay.block, []).append(outcome.text_digest)
+    pairs = [pair for pair in full.values() if len(pair) == FULL_DRAWS]
+    return sum(a == b for a, b in pairs), len(pairs)
 
 
 CELLS = tuple(

@@ -142,10 +142,7 @@ class Pool:
         """
         messages = tuple(Message(**m) for m in data["messages"])
         if cls.identify(data["problem_id"], data["actor"], messages) != data["pool_id"]:
-            raise ValueError(
-                f"The pool of problem {data['problem_id']!r} must hash to its id {data['pool_id'][:12]}..., but its "
-                "content was changed. Pools are never edited: restore the stored pool, or start a new run."
-            )
+            raise ValueError(f"its messages do not hash to its id {data['pool_id'][:12]}...")
         return cls(data["pool_id"], data["problem_id"], data["actor"], messages)
 
 
@@ -239,7 +236,8 @@ class Outcome:
     """The graded end of a replay. `correct` is None exactly when `status` is not "graded".
 
     `call_key` is the key of the call that was answered: replays with equal keys share one answer. `canonical`
-    names the class of equal answers that the answer belongs to.
+    names the class of equal answers that the answer belongs to. `attempts` counts the calls made for it, `text_digest`
+    is that of the whole reply.
     """
 
     replay: Replay
@@ -257,6 +255,8 @@ class Outcome:
     call_key: str = ""
     canonical: str = ""
     score: float | None = None
+    attempts: int = 1
+    text_digest: str = ""
 
     def __post_init__(self) -> None:
         if (self.correct is None) == (self.status == "graded"):

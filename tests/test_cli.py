@@ -157,7 +157,7 @@ def test_a_model_that_returns_nothing_makes_nothing(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "no_roles (recruiter: " in done.stdout
     built = cli("build", str(tmp_path / "r"), "--out", str(tmp_path / "d"))
-    assert built.returncode == 1 and "no replayed pool" in built.stderr and not (tmp_path / "d").exists()
+    assert built.returncode == 1 and "no graded replay" in built.stderr and not (tmp_path / "d").exists()
 
 
 def test_another_config_in_the_run_directory_is_refused(made: Path) -> None:

@@ -96,7 +96,19 @@ def load_data(labels: str, splits: Sequence[str], load_frame: LoadFrame | None =
             f"The splits {' and '.join(chosen)} of {labels!r} hold no messages, so there is nothing to learn "
             "from. Label more problems."
         )
-    return assemble(*frames)
+    messages, replays, problems = frames
+    return assemble(main_groups(messages), replays, problems)
+
+
+def main_groups(messages: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the original message order, by integrators that also solved alone.
+
+    The rows of the sensitivity checks are labels of the same messages under another order or integrator; they would
+    count some problems twice and have no outcome of the unmatched arms.
+    """
+    original = messages[messages["order"] == "original"]
+    solvers = original.loc[original["single_effect"].notna(), "integrator"].unique()
+    return (original[original["integrator"].isin(solvers)] if len(solvers) else original).reset_index(drop=True)
 
 
 def assemble(messages: pd.DataFrame, replays: pd.DataFrame, problems: pd.DataFrame) -> LabelData:

@@ -69,7 +69,7 @@ def read_problems(config: BenchmarkConfig, world: World | None = None, *, fetch:
     """
     entry = facts(config.name)
     if entry.name in (QUICKSTART, ORACLE) and config.path is not None:
-        raise DhdError(f"The 'benchmark.path' must be unset for benchmark {entry.name!r}, got {config.path!r}")
+        raise DhdError(f"The 'path' must be unset for benchmark {entry.name!r}, got {config.path!r}")
     if entry.name == ORACLE:
         found = _oracle(config, world)
     elif entry.name == QUICKSTART:

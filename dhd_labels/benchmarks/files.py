@@ -170,7 +170,7 @@ def _damaged(file: Path, kind: str, error: Exception) -> DhdError:
 def _download(entry: RegistryFacts, fetch: bool) -> Path:
     """Return the folder with the pinned upstream files, from the cache or else the network."""
     if entry.upstream is None:
-        raise DhdError(f"The 'benchmark.path' must name a file for benchmark {entry.name!r}, got nothing")
+        raise DhdError(f"The 'path' must name a file for benchmark {entry.name!r}, got nothing")
     try:
         if entry.upstream.host == "hub":
             return _from_hub(entry.upstream, fetch)
@@ -180,7 +180,8 @@ def _download(entry: RegistryFacts, fetch: bool) -> Path:
         why = str(error).strip().split("\n")[0][:200] or type(error).__name__
         raise NotOnDiskError(
             f"The benchmark {entry.name!r} is not on this disk and could not be fetched ({why}). "
-            f"Set 'benchmark.path' (or --path) to a copy of {', '.join(entry.upstream.files)} from {entry.upstream}."
+            f"Set its 'path' (--path; benchmark.path or benchmarks.N.path of a config) to a copy of "
+            f" {', '.join(entry.upstream.files)} from {entry.upstream}."
         ) from None
 
 

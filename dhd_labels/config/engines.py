@@ -109,7 +109,9 @@ class OpenAIConfig(Frozen):
     model: str = Field(min_length=1, description="model id as the server knows it")
     revision: str = Field(default="unstated", min_length=1, description="commit of the weights, if you know it")
     served_as: str | None = Field(
-        default=None, min_length=1, description="model id that the server puts into its answers; `model` when not set"
+        default=None,
+        min_length=1,
+        description="model id in the answers; `model` when not set, `(none)` when they have none",
     )
     base_url: str | None = Field(default=None, description="e.g. http://localhost:8000/v1")
     base_url_env: str | None = Field(default=None, description="environment variable with the base URL")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
@@ -16,6 +16,8 @@ ROLE_NAMES = (*ACTOR_ROLES, "evaluator", "other_integrator")
 
 Noise = Literal["sampled", "greedy", "batch_invariant"]
 StableCell = Literal["wrong_helpful", "correct_helpful", "wrong_harmful", "correct_harmful", "indeterminate"]
+MIN_BLOCKS = 2
+"""Blocks from which an effect can be called stable or indeterminate at all."""
 STABLE_CELLS: tuple[StableCell, ...] = get_args(StableCell)
 
 
@@ -86,7 +88,7 @@ class MaskingConfig(Frozen):
     """Component masking: which part of a message moves the integrator."""
 
     repeats: int = Field(default=5, ge=1, le=100, description="times that all conditions are drawn")
-    cases: dict[StableCell, int] = Field(
+    cases: dict[StableCell, Annotated[int, Field(ge=0)]] = Field(
         default={}, description="targets by rule: this many messages of a stable cell, strongest effects first"
     )
     targets: tuple[TargetConfig, ...] = Field(default=(), description="targets by list")
@@ -98,6 +100,8 @@ class MaskingConfig(Frozen):
                 "The 'masking' must name targets: 'cases', e.g. {wrong_helpful: 10}, or 'targets', a list of "
                 "{problem_id, slot}; got neither"
             )
+        if len(set(self.targets)) != len(self.targets):
+            raise ValueError("The 'masking.targets' must differ, got one twice")
         return self
 
 
@@ -235,6 +239,17 @@ class RunConfig(Frozen):
         return self
 
     @model_validator(mode="after")
+    def _plan_names_exist(self) -> RunConfig:
+        for key, given, known in (
+            ("plan.prices", self.plan.prices, self.engines),
+            ("plan.output_tokens", self.plan.output_tokens, dict.fromkeys(ROLE_NAMES)),
+        ):
+            for name in given:
+                if name not in known:
+                    raise ValueError(f"The '{key}' must be of known names, got {name!r}. {did_you_mean(name, known)}")
+        return self
+
+    @model_validator(mode="after")
     def _needed_roles_are_bound(self) -> RunConfig:
         if self.grading != "rules" and self.roles.evaluator is None:
             raise ValueError(f"The 'roles.evaluator' must be bound when 'grading' is {self.grading!r}")
@@ -306,10 +321,10 @@ class RunConfig(Frozen):
                     f"'protocol.blocks' must be at least 1 and 'protocol.repeat_problems' at least {check.problems}, "
                     f"got {p.blocks} blocks on {repeated if repeated is not None else 'all'} problems"
                 )
-        if self.masking and any(self.masking.cases.values()) and not p.blocks:
+        if self.masking and any(self.masking.cases.values()) and p.blocks < MIN_BLOCKS:
             raise ValueError(
-                "The 'masking.cases' must choose from repeated effects, so 'protocol.blocks' must be at least 1, got "
-                "0; or name 'masking.targets'"
+                f"The 'masking.cases' must choose from repeated effects, so 'protocol.blocks' must be at least "
+                f"{MIN_BLOCKS}, got {p.blocks}; or name 'masking.targets'"
             )
         return self
 
@@ -323,6 +338,8 @@ def _refuse_copies(config: RunConfig) -> None:
     }
     draws["masking.repeats"] = config.masking.repeats if config.masking else 0
     copied = [f"{key}: {value} (at most 1)" for key, value in draws.items() if value > 1]
+    if not p.share:
+        copied.append("protocol.share: false (must be true: arms that show the same messages are one prompt)")
     if p.blocks:
         copied.append(
             f"protocol.blocks: {p.blocks} (must be 0; 'prefix_draws: 1' and 'without_draws: 1' draw each arm once)"

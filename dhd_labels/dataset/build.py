@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dhd_labels.config import RunConfig
@@ -15,7 +15,7 @@ from dhd_labels.records import POOL_SIZE
 from dhd_labels.replay.collect import ProblemResult, collect
 from dhd_labels.replay.directory import RunDirectory, check_models
 from dhd_labels.replay.plan import FULL_DRAWS, describe
-from dhd_labels.replay.probe import ProbeResult, noise_sentence, read_probe
+from dhd_labels.replay.probe import ProbeResult, noise_sentence, read_probes
 from dhd_labels.report import tables
 
 _PACKAGES = ("dhd-labels", "datasets", "huggingface-hub", "pyarrow")
@@ -39,11 +39,11 @@ def build(directory: RunDirectory, out: Path) -> list[ProblemResult]:
         NothingMadeError: no problem of the run has a replayed pool yet.
         DhdError: the store is damaged, or the folder cannot be written.
     """
-    results, probe = _read(directory)
-    if not any(result.outcomes or result.masked for result in results):
-        reasons = "; ".join(f"{r.problem.problem_id}: {r.reason or 'no replay yet'}" for r in results[:5])
+    results, probes = _read(directory)
+    if not any(outcome.status == "graded" for result in results for outcome in (*result.outcomes, *result.masked)):
+        reasons = "; ".join(f"{r.problem.problem_id}: {r.reason or 'nothing graded yet'}" for r in results[:5])
         raise NothingMadeError(
-            f"The run {directory.path} has no replayed pool to build from ({reasons or 'no problem yet'}). "
+            f"The run {directory.path} has no graded replay to build from ({reasons or 'no problem yet'}). "
             "Run it again; failed calls are retried."
         )
     config, split_of = directory.config, rows.splits(results)
@@ -54,7 +54,7 @@ def build(directory: RunDirectory, out: Path) -> list[ProblemResult]:
         "masking": list(rows.masking_rows(results)),
     }
     digests = {config: row_digest(found) for config, found in contents.items()}
-    facts = card_facts(directory, results, count_rows(contents, split_of), digests, probe)
+    facts = card_facts(directory, results, count_rows(contents, split_of), digests, probes)
     write_dataset(contents, out, split_of=split_of, card=render(facts))
     return results
 
@@ -68,12 +68,12 @@ def read_results(directory: RunDirectory) -> list[ProblemResult]:
     return _read(directory)[0]
 
 
-def _read(directory: RunDirectory) -> tuple[list[ProblemResult], ProbeResult | None]:
+def _read(directory: RunDirectory) -> tuple[list[ProblemResult], dict[str, ProbeResult | None]]:
     store = directory.open_store()
     try:
         check_models(directory, store)
         results = list(collect(store, directory.config, directory.models))
-        return results, read_probe(store)
+        return results, read_probes(store, directory.config)
     finally:
         store.close()
 
@@ -83,7 +83,7 @@ def card_facts(
     results: Sequence[ProblemResult],
     counts: dict[str, dict[str, int]],
     digests: dict[str, str],
-    probe: ProbeResult | None = None,
+    probes: Mapping[str, ProbeResult | None],
 ) -> CardFacts:
     """Return what the card of a run states."""
     config = directory.config
@@ -95,7 +95,7 @@ def card_facts(
         actor=config.actor,
         integrator=directory.integrator,
         protocol=_protocol(config),
-        noise=noise_sentence(config, probe),
+        noise=noise_sentence(config, probes),
         seed=config.seed,
         benchmarks=benchmarks,
         license=_overall_license(benchmarks),

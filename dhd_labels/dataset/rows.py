@@ -125,6 +125,7 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
         "completion_tokens": outcome.completion_tokens,
         "seed": outcome.seed,
         "model": outcome.model,
+        "attempts": outcome.attempts,
         "call_key": outcome.call_key,
     }
 

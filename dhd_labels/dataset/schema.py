@@ -56,6 +56,7 @@ _OUTCOME = (
     Column("completion_tokens", "int32", "tokens written"),
     Column("seed", "int64", "sampling seed of the call"),
     Column("model", "string", "model id that came back"),
+    Column("attempts", "int32", "calls made for this answer; more than one when a reply failed or had no final part"),
     Column("call_key", "string", "SHA-256 of the call; rows with equal keys share one answer and were paid for once"),
 )
 

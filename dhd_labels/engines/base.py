@@ -93,8 +93,8 @@ class EngineIdentity:
 
     @property
     def comes_back(self) -> str:
-        """The model id that every reply must carry."""
-        return self.served_as or self.model
+        """The model id that every reply must carry; empty for a server that is declared to name none."""
+        return "" if self.served_as == "(none)" else self.served_as or self.model
 
     def for_key(self) -> dict[str, str]:
         """Return the parts that decide the answer, as plain data. Parts that are not set leave no trace."""

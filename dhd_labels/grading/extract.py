@@ -27,6 +27,17 @@ _OPTION_CUE = re.compile(
     r"(?:(?:is|are)\b[ \t]*+:?|[:=])[*_ \t]*+\n?+[ \t]*+",
     re.IGNORECASE,
 )
+_REFUSAL = re.compile(
+    r"(?:i (?:do not|don't|don’t|cannot|can't|can’t|could not|couldn't) \w+.*|(?:it is )?(?:unknown|not sure|unsure|n/a"
+    r"|unclear|undetermined|no answer|not known|not given|cannot be determined|can not be determined"
+    r"|impossible to (?:say|tell).*)|\?+|-+)[.!]?"
+)
+_REMARK = re.compile(
+    r"(?:not|un(?:clear|known|convincing|certain|sure|likely)|likely|probably|maybe|perhaps|see|given|wrong|right|correct"
+    r"|incorrect|based|found|obtained|hard|difficult|impossible|still|also|therefore|because|since)\b(?!\s*$)|(?:unclear|unknown|unconvincing|uncertain|unsure|maybe|perhaps)\b",
+    re.IGNORECASE,
+)
+_MAX_CUED_WORDS = 16
 _MAX_CUED = 500
 """Characters after a cue that are looked at for option letters."""
 _MAX_JOINT = 60
@@ -81,11 +92,26 @@ def extract_answer(text: str, answer_type: str | None = None) -> Extraction:
         return _option_answer(final, boxes)
     if boxes:
         return _found(_last_list(final, boxes))
-    return _found(_last_cue(final, _CUE if answer_type else _OPTION_CUE))
+    cued = _last_cue(final, _CUE if answer_type else _OPTION_CUE)
+    return _found(cued if cued and states_a_value(cued) else None)
 
 
 def _found(answer: str | None) -> Extraction:
-    return Extraction(answer, "ok") if answer else Extraction(None, "no_answer")
+    return Extraction(answer, "ok") if answer and not is_refusal(answer) else Extraction(None, "no_answer")
+
+
+def is_refusal(answer: str) -> bool:
+    """Whether an answer says that there is none: that is no answer, and nobody judges it."""
+    return bool(_REFUSAL.fullmatch(" ".join(re.sub(r"\\text\w*|[{}$*_]", " ", answer).casefold().split())))
+
+
+def states_a_value(cued: str) -> bool:
+    """Whether what follows an answer cue outside a box is a value, and not a sentence about the answer.
+
+    A value is short and does not begin as a remark does ("not clear", "unconvincing, since ...", "see above").
+    """
+    words = cued.split()
+    return len(words) <= _MAX_CUED_WORDS and not _REMARK.match(cued) and not cued.endswith("?")
 
 
 def _option_answer(final: str, boxes: list[_Box]) -> Extraction:

@@ -1,10 +1,11 @@
 r"""Component masking: one message of a full pool with a part of it hidden, in the same place and with as many words.
 
 A word is a run of characters without white space, and every word is replaced by one word, so a masked prompt has the
-same words a line, lines and order of messages as the full one. Decided cases. An answer that the reasoning states again
-is hidden there too, else nothing would be masked; an answer of one character (a letter, a digit) only where it stands
-in a box or after a cue such as `answer is`, since elsewhere it may be any letter or digit. The neutral replacement also
-hides the role name and the confidence: nothing of the message is left but its place and its length.
+same words a line, lines and order of messages as the full one. Decided cases. An answer that the reasoning states
+again, in the same words or as a number of the same value, is hidden there too, else nothing would be masked; an answer
+of one character (a letter, a digit) only where it stands in a box or after a cue such as `answer is`, since elsewhere
+it may be any letter or digit. Other spellings of an answer ("forty-two", an equivalent formula) are not recognised. The
+neutral replacement also hides the role name and the confidence: nothing of the message is left but place and length.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import dataclasses
 import itertools
 import re
 from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from dhd_labels.records import CONTENT_FIELDS, Condition, Message, Pool, Replay
@@ -21,7 +23,12 @@ from dhd_labels.text import clean
 HIDDEN = "[hidden]"
 _NEUTRAL = ("this", "part", "is", "left", "empty", "on", "purpose", "and", "tells", "nothing", "about", "the", "task")
 _WORD = re.compile(r"\S+")
-_CUE = r"(?:\\(?:boxed|fbox)\s*\{\s*|\b(?:answer|choice|option|result)(?:\s+(?:is|must be|should be))?\s*[:=]?\s*\(?)"
+_CUED = re.compile(
+    r"(?:\\(?:boxed|fbox)\s*\{\s*|\b(?:answer|choice|option|result)(?:\s+(?:is|must be|should be))?\s*[:=]?\s*\(?)$",
+    re.IGNORECASE,
+)
+_FONT = re.compile(r"\\(?:text|mathrm|mathbf|textbf|operatorname)\s*\{([^{}]*)\}")
+_NUMBER = re.compile(r"(?<![\w.,])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\d,]*\d|\.\d)")
 
 
 def shown_messages(pool: Pool, replay: Replay) -> list[Message]:
@@ -50,10 +57,10 @@ def mask_message(message: Message, condition: Condition) -> Message:
 
 
 def restates_answer(message: Message) -> bool:
-    """Whether the reasoning of a message still shows its answer once the answer is masked."""
+    """Whether the reasoning of a message still shows its answer, in words or as a number, once the answer is masked."""
     answer = clean(message.proposed_answer)
     masked = mask_message(message, "answer_masked")
-    return bool(answer) and any(re.search(_whole(answer), getattr(masked, name)) for name in CONTENT_FIELDS)
+    return any(_places(getattr(masked, name), answer) for name in CONTENT_FIELDS)
 
 
 def _changed(message: Message, fields: Mapping[str, str]) -> Message:
@@ -71,12 +78,51 @@ def _neutral(text: str) -> str:
 
 
 def _hide_answer(text: str, answer: str) -> str:
-    if not answer:
-        return text
-    pattern = _whole(answer)
-    if len(answer) == 1:
-        return re.sub(f"({_CUE}){pattern}", lambda found: found[1] + HIDDEN, text, flags=re.IGNORECASE)
-    return re.sub(pattern, lambda found: _hide(found[0]), text)
+    """Hide every place that states the answer; of an answer of one character only those in a box or after a cue."""
+    for start, end in reversed(_places(text, answer)):
+        if len(_bare(answer)) > 1 or _CUED.search(text[:start]):
+            text = f"{text[:start]}{_hide(text[start:end])}{text[end:]}"
+    return text
+
+
+def _places(text: str, answer: str) -> list[tuple[int, int]]:
+    """Return where a text states an answer, in order: the same words, or a number of the same value (42.0, 1,000)."""
+    bare = _bare(answer)
+    if not bare:
+        return []
+    found = [match.span() for match in re.finditer(_whole(bare), text)]
+    value = _number(bare)
+    if value is not None:
+        found += [match.span() for match in _NUMBER.finditer(text) if _decimal(match[0]) == value]
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(found):
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _bare(answer: str) -> str:
+    """Return an answer without a font around it and without the delimiters of mathematics."""
+    text = answer.strip().strip("$").strip()
+    font = _FONT.fullmatch(text)
+    return font[1].strip() if font else text
+
+
+def _number(answer: str) -> Decimal | None:
+    """Return the number that an answer is, with or without a unit after it."""
+    found = _NUMBER.match(answer)
+    if found is None or re.search(r"[\d\\^/*+=]", answer[found.end() :]):
+        return None
+    return _decimal(found[0])
+
+
+def _decimal(text: str) -> Decimal | None:
+    try:
+        return Decimal(text.replace(",", ""))
+    except InvalidOperation:
+        return None
 
 
 def _whole(answer: str) -> str:

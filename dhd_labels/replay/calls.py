@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from dhd_labels.config import RoleConfig
 from dhd_labels.engines.base import ChatEngine, ChatReply, ChatRequest, EngineIdentity, RequestOptions, Turn
 from dhd_labels.errors import DhdError
 from dhd_labels.records import content_id
-from dhd_labels.replay.store import CallRow, Store
+from dhd_labels.replay.store import OTHER_MODEL, CallRow, Store
+
+NO_MODEL = "(none)"
+"""What `served_as` says of a server whose answers carry no model id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +67,27 @@ def execute(
 ) -> None:
     """Answer every call that has no accepted answer yet.
 
-    An answer that cannot be used is asked for again at once with the seed of the next attempt; a server error waits for
-    the next run, since a server that is down would only burn the attempts. Both stop after `max_attempts`.
+    An answer that cannot be used is asked for again at once with the seed of the next attempt, up to `max_attempts`. A
+    server error waits for the next run, since a server that is down would only burn the attempts; it spends none.
+
+    Raises:
+        ModelMismatchError: another model answered. Its answers are in the store as failed calls, which the next run
+        asks
+            for again; what the declared model has answered stays.
     """
     waiting: Iterable[Call] = calls
     while True:
         again: list[Call] = []
         for group in engine.generate(_requests(waiting, engine.identity, store, max_attempts, tally, tick)):
-            store.add_calls([_row(call, attempt, engine.identity, reply) for (call, attempt), reply in group])
-            check_model(engine.identity, [(call.role, reply) for (call, _), reply in group])
-            for (call, attempt), reply in group:
+            checked = [(call, attempt, _of_declared_model(engine.identity, reply)) for (call, attempt), reply in group]
+            store.add_calls([_row(call, attempt, engine.identity, reply) for call, attempt, reply in checked])
+            for call, _, reply in checked:
+                if is_of_another_model(reply):
+                    raise model_mismatch(call.role, engine.identity, reply.model)
                 usable = call.accepts(reply)
                 tally.made += 1
                 tally.failed += not usable
-                retry = not usable and reply.status != "server_error" and attempt + 1 < max_attempts
-                if retry:
+                if not usable and reply.status != "server_error" and not _is_spent(call, store, max_attempts):
                     again.append(call)
                 else:
                     tick()
@@ -87,23 +96,26 @@ def execute(
         waiting = again
 
 
-def check_model(engine: EngineIdentity, replies: Iterable[tuple[str, ChatReply]]) -> None:
-    """Stop at the first answer of another model than the declared one, before more is paid.
+def is_of_another_model(reply: ChatReply) -> bool:
+    """Whether a stored reply was refused because another model than the declared one gave it."""
+    return reply.status == "server_error" and (reply.error or "").startswith(OTHER_MODEL)
 
-    Raises:
-        ModelMismatchError: a reply carries another model id. It is in the store already, with that id.
-    """
-    for role, reply in replies:
-        if reply.status in ("ok", "truncated", "empty") and reply.model != engine.comes_back:
-            raise model_mismatch(role, engine, reply.model)
+
+def _of_declared_model(engine: EngineIdentity, reply: ChatReply) -> ChatReply:
+    """Return a reply, or the failed call that it is when another model gave it. The text is kept."""
+    if reply.status in ("ok", "truncated", "empty") and reply.model != engine.comes_back:
+        return replace(reply, status="server_error", error=f"{OTHER_MODEL} than {engine.comes_back!r}")
+    return reply
 
 
 def model_mismatch(role: str, engine: EngineIdentity, came_back: str) -> ModelMismatchError:
     """Return the error of a role that another model answered."""
+    alias = came_back or NO_MODEL
     return ModelMismatchError(
-        f"The {role} must be answered by {engine.comes_back!r} (asked for as {engine.model!r}), but {came_back!r} came "
-        "back. If that is the same model under another name, set 'served_as' of its engine to this name and run again. "
-        "If not, correct the server and use a new --run-dir: the wrong answers are in this store."
+        f"The {role} must be answered by {engine.comes_back!r} (asked for as {engine.model!r}), but "
+        f"{f'{came_back!r} came' if came_back else 'an answer without a model id came'} back. It is stored as a failed "
+        "call. Correct the server and run again: that call is asked for again, all other answers stay. If it is the "
+        f"same model under another name, set 'served_as' of its engine to {alias!r}."
     )
 
 
@@ -133,9 +145,22 @@ def _next_attempt(call: Call, engine: EngineIdentity, store: Store, max_attempts
                 f"The stored call {call.ticket!r} of {store.path} was made with another prompt, model or sampling than "
                 "this run would use. Use the version of dhd-labels that began the run, or a new --run-dir."
             )
-    if rows and (call.accepts(rows[-1].reply) or len(rows) >= max_attempts):
+    if rows and (call.accepts(rows[-1].reply) or _are_spent(call, rows, max_attempts)):
         return None
     return len(rows)
+
+
+def _is_spent(call: Call, store: Store, max_attempts: int) -> bool:
+    return _are_spent(call, store.attempts(call.ticket), max_attempts)
+
+
+def _are_spent(call: Call, rows: Sequence[CallRow], max_attempts: int) -> bool:
+    """Whether asking again is pointless: the attempts are used up, or temperature 0 gave the same text twice."""
+    answered = [row.reply for row in rows if row.reply.status != "server_error"]
+    if len(answered) >= max_attempts:
+        return True
+    same = len(answered) >= 2 and answered[-1].text == answered[-2].text
+    return same and call.decoding.temperature == 0 and rows[-1].reply.status != "server_error"
 
 
 def _row(call: Call, attempt: int, engine: EngineIdentity, reply: ChatReply) -> CallRow:

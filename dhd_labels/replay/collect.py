@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -153,6 +154,8 @@ def _outcome(replay: Replay, problem: Problem, calls: Calls, grader: Grader) -> 
         call_key=row.key,
         canonical=graded.canonical,
         score=graded.score,
+        attempts=len(rows),
+        text_digest=hashlib.sha256(row.reply.text.encode()).hexdigest()[:16],
     )
 
 

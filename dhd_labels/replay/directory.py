@@ -17,15 +17,19 @@ from dhd_labels.config import RunConfig, validate_config
 from dhd_labels.engines.base import EngineIdentity
 from dhd_labels.errors import DhdError
 from dhd_labels.protocol.prompts import load_grammar, load_prompt
+from dhd_labels.records import content_id
 from dhd_labels.replay.calls import model_mismatch
 from dhd_labels.replay.store import FILE_NAME, Store
 
 RUN_FILE = "run.yaml"
+_PROBED = {"probe": "integrator", "other_probe": "other_integrator"}
+"""Whom the calls of the start-up probe ask."""
+_CONFIG = "config"
 _MAY_CHANGE = re.compile(
-    r"config\.plan\..*|engines\.\w+\.served_as"
+    r"config\.(?:plan|probe|outcomes)\..*|config\.(?:grading_mode|protocol\.max_attempts)|engines\.\w+\.served_as"
     r"|config\.engines\..*\.(?:base_url|base_url_env|api_key_env|concurrency|grammar_style|timeout_s|max_tries|max_wait_s|tokenizer|served_as)"
 )
-"""Keys that do not change what is measured."""
+"""Keys that change no call: where and how patiently a model is asked, what a plan assumes, how answers are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +56,43 @@ class RunDirectory:
         return {name: identity.model for name, identity in self.identities.items()}
 
     def asked_for(self, role: str) -> str:
-        """Return the model id that goes out for a role; the probe asks the integrator."""
-        return self.identities["integrator" if role == "probe" else role].model
+        """Return the model id that goes out for a role."""
+        return self.identities[_PROBED.get(role, role)].model
 
     def open_store(self) -> Store:
-        """Open the store of the run."""
-        return Store.open_existing(self.store_path)
+        """Open the store of the run.
+
+        Raises:
+            DhdError: there is none, it is damaged, or `run.yaml` is not the one that it was made with.
+        """
+        store = Store.open_existing(self.store_path)
+        recorded = store.recall(_CONFIG)
+        if recorded not in (None, self.digest):
+            store.close()
+            raise self._edited()
+        return store
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what decides the calls of the run. Settings at their defaults leave no trace."""
+        config = _flat(self.config.model_dump(mode="json", exclude_defaults=True), "config")
+        fixed = {key: value for key, value in config.items() if not _MAY_CHANGE.fullmatch(key)}
+        return content_id({"config": fixed, "engines": {name: i.for_key() for name, i in self.identities.items()}})
+
+    def bind(self, store: Store) -> None:
+        """Record in a store of this run what it is made with, or compare it with what is recorded.
+
+        Raises:
+            DhdError: the store was made with other settings than the run file states.
+        """
+        if store.remember(_CONFIG, self.digest) != self.digest:
+            raise self._edited()
+
+    def _edited(self) -> DhdError:
+        return DhdError(
+            f"The run file {self.path / RUN_FILE} must be the one that {FILE_NAME} was made with, but it was edited or "
+            "exchanged: the stored answers were given under other settings. Restore it, or use a new --run-dir."
+        )
 
 
 def resolve(config: RunConfig, identities: Mapping[str, EngineIdentity]) -> dict[str, Any]:
@@ -117,7 +152,7 @@ def check_models(directory: RunDirectory, store: Store) -> None:
         ModelMismatchError: a role was answered by another model than the declared one.
     """
     for role, models in store.answering_models().items():
-        identity = directory.identities["integrator" if role == "probe" else role]
+        identity = directory.identities[_PROBED.get(role, role)]
         for model in models:
             if model != identity.comes_back:
                 raise model_mismatch(role, identity, model)
@@ -160,8 +195,8 @@ def _read(file: Path) -> dict[str, Any]:
         data = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise DhdError(f"The run file {file} cannot be read: {error}") from None
-    if not isinstance(data, dict):
-        raise DhdError(f"The run file {file} must be a YAML mapping, got {type(data).__name__}")
+    if not isinstance(data, dict) or not isinstance(data.get("config"), dict):
+        raise DhdError(f"The run file {file} must be a YAML mapping with a 'config', as `run` writes it")
     return data
 
 

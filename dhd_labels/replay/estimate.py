@@ -8,7 +8,7 @@ from the registry: their number, and one problem of the median length.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -22,6 +22,7 @@ from dhd_labels.protocol.prompts import load_prompt
 from dhd_labels.protocol.roles import hypothesizer_calls, recruiter_call, replay_call
 from dhd_labels.records import POOL_SIZE, Arm, Message, Pool, Problem, Replay, Role
 from dhd_labels.replay.plan import Studies, call_of, plan_shape, studies_at, study_limits, study_of
+from dhd_labels.replay.probe import CALLS
 from dhd_labels.replay.problems import read_source
 from dhd_labels.replay.run_plan import CHARACTERS_A_TOKEN, OUTPUT_TOKENS, RolePlan, RunPlan, SourcePlan, StudyPlan
 
@@ -29,45 +30,84 @@ IN_PROCESS = "this process"
 REPLAYING = ("integrator", "other_integrator")
 
 
-def plan_run(config: RunConfig) -> RunPlan:
-    """Count the calls of a run and estimate its tokens, one problem in memory at a time beside the read benchmark.
+def plan_run(config: RunConfig, limit: int | None = None) -> RunPlan:
+    """Count the calls of a run and estimate its tokens.
+
+    Args:
+        config: the run.
+        limit: as in `run`.
 
     Raises:
         DhdError: a benchmark on disk cannot be read.
     """
     total = _Totals(config)
-    sources = [_add_source(config, source, total) for source in config.sources]
+    sources = [_read(config, source) for source in config.sources]
+    counts = allot([len(source) for source in sources], limit)
+    for source, count in zip(sources, counts, strict=True):
+        source.add_to(total, count)
     total.add_masking()
     roles = tuple(total.role(name) for name in config.bound_roles)
-    probed = min(config.probe_prompts, sum(source.problems for source in sources))
-    return RunPlan(config.name, tuple(sources), total.studies(), roles, dict(total.arms), 3 * probed)
+    probed = min(config.probe_prompts, sum(map(len, sources))) * sum(role in config.bound_roles for role in REPLAYING)
+    plans = tuple(source.plan(count) for source, count in zip(sources, counts, strict=True))
+    return RunPlan(config.name, plans, total.studies(), roles, dict(total.arms), CALLS * probed)
 
 
-def _add_source(config: RunConfig, source: BenchmarkConfig, total: _Totals) -> SourcePlan:
-    """Add the problems of one benchmark; return what was found of it."""
-    limits = study_limits(config)
+def allot(sizes: Sequence[int], limit: int | None) -> list[int]:
+    """Return how many problems of each benchmark a limited run takes: one of each in turn."""
+    counts = [0] * len(sizes)
+    left = sum(sizes) if limit is None else min(limit, sum(sizes))
+    while left:
+        for place, size in enumerate(sizes):
+            if left and counts[place] < size:
+                counts[place] += 1
+                left -= 1
+    return counts
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The problems of one benchmark: those that were read, or so many typical ones."""
+
+    name: str
+    problems: tuple[Problem, ...]
+    typical: int
+    excluded: Mapping[str, int]
+
+    def __len__(self) -> int:
+        return self.typical or len(self.problems)
+
+    def add_to(self, total: _Totals, count: int) -> None:
+        """Add the first problems. Which of them get the blocks does not change the counts, so any order will do."""
+        limits = study_limits(total.config)
+        if self.typical:
+            for studies, times in Counter(studies_at(limits, rank) for rank in range(count)).items():
+                total.add(self.problems[0], studies, times)
+        else:
+            for rank, problem in enumerate(self.problems[:count]):
+                total.add(problem, studies_at(limits, rank), 1)
+
+    def plan(self, count: int) -> SourcePlan:
+        """Return what the plan says of the benchmark."""
+        return SourcePlan(self.name, count, dict(self.excluded), bool(self.typical))
+
+
+def _read(config: RunConfig, source: BenchmarkConfig) -> _Source:
     name = resolve_name(source.name)
     try:
         found = read_source(config, source, fetch=False)
     except NotOnDiskError:
-        return _add_from_registry(config, source, total)
-    # Which of the problems get the blocks does not change the counts, so their order of reading is as good.
-    for rank, problem in enumerate(found.problems):
-        total.add(problem, studies_at(limits, rank), 1)
-    return SourcePlan(name, len(found.problems), dict(found.excluded), False)
+        return _from_registry(name, source)
+    return _Source(name, found.problems, 0, found.excluded)
 
 
-def _add_from_registry(config: RunConfig, source: BenchmarkConfig, total: _Totals) -> SourcePlan:
-    limits = study_limits(config)
-    known = facts(source.name)
-    name = known.name
+def _from_registry(name: str, source: BenchmarkConfig) -> _Source:
+    known = facts(name)
     if known.rows_usable is None or known.median_prompt_characters is None:
         raise DhdError(f"The 'path' of benchmark {source.name!r} must be set: nothing is known of it without its file")
+    text = "x" * known.median_prompt_characters
+    typical = Problem(f"{name}:typical", name, text, "0", "integer", (), "", True, True)
     count = min(known.rows_usable, source.size or known.rows_usable)
-    typical = Problem(f"{name}:typical", name, "x" * known.median_prompt_characters, "0", "integer", (), "", True, True)
-    for studies, times in Counter(studies_at(limits, rank) for rank in range(count)).items():
-        total.add(typical, studies, times)
-    return SourcePlan(name, count, {"not usable": (known.rows or count) - known.rows_usable}, True)
+    return _Source(name, (typical,), count, {"not usable": (known.rows or count) - known.rows_usable})
 
 
 @dataclass(slots=True)
@@ -156,6 +196,7 @@ class _Totals:
     arms: Counter[str] = field(default_factory=Counter)
     shapes: dict[Studies, list[Replay]] = field(default_factory=dict)
     reduced: dict[tuple[Studies, str], _Shape] = field(default_factory=dict)
+    by_studies: Counter[Studies] = field(default_factory=Counter)
     problems: int = 0
     answers: int = 0
     typical: _Sizes | None = None
@@ -168,6 +209,7 @@ class _Totals:
         sizes = _measure(self.config, problem)
         self.typical = self.typical or sizes
         self.problems += times
+        self.by_studies[studies] += times
         self.by_role["recruiter"].add(times, *(3 * [times * sizes.recruiter]))
         written = times * POOL_SIZE * sizes.hypothesizer
         common = times * (POOL_SIZE - 1) * sizes.hypothesizer_common
@@ -181,7 +223,8 @@ class _Totals:
         masking = self.config.masking
         if masking is None or self.typical is None:
             return
-        cases = sum(masking.cases.values()) + len(masking.targets)
+        repeated = sum(times for studies, times in self.by_studies.items() if studies.blocks)
+        cases = min(sum(masking.cases.values()), POOL_SIZE * repeated) + len(masking.targets)
         planned = [r for r in plan_shape(self.config, Studies(False), 1) if r.mask]
         self._replay("integrator", _Shape.of(planned), self.typical, cases)
         self._count(planned, cases)

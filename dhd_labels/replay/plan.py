@@ -8,6 +8,7 @@ with a part of them masked.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,14 +44,19 @@ class Target:
     cell: str | None
 
 
+NOTHING_RECORDED: Mapping[str, Studies] = {}
+
+
 def derive_seed(*parts: object) -> int:
     """Return a 31-bit sampling seed that depends on nothing but its parts."""
     text = "\x1f".join(map(str, parts))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
 
 
-def choose_studies(config: RunConfig, problems: Iterable[Problem]) -> dict[str, Studies]:
-    """Return what each problem takes part in.
+def choose_studies(
+    config: RunConfig, problems: Iterable[Problem], recorded: Mapping[str, Studies] = NOTHING_RECORDED
+) -> dict[str, Studies]:
+    """Return what each problem takes part in; what is recorded of a problem stays, and counts.
 
     The problems of a benchmark are ranked by a hash of (run seed, problem id). The first `repeat_problems` get the
     blocks, and the first few of these the sensitivity checks, so that every check is compared with blocks of the same
@@ -62,10 +68,40 @@ def choose_studies(config: RunConfig, problems: Iterable[Problem]) -> dict[str, 
     limits = study_limits(config)
     chosen: dict[str, Studies] = {}
     for ids in by_benchmark.values():
-        ranked = sorted(ids, key=lambda problem_id: (derive_seed(config.seed, "repeat", problem_id), problem_id))
+        known = {problem_id: recorded[problem_id] for problem_id in ids if problem_id in recorded}
+        chosen |= known
+        parts = ("blocks", "order", "integrator")
+        taken = [sum(getattr(studies, name) for studies in known.values()) for name in parts]
+        left = tuple(limit - count for limit, count in zip(limits, taken, strict=True))
+        ranked = sorted((i for i in ids if i not in known), key=lambda problem_id: _rank(config, problem_id))
         for rank, problem_id in enumerate(ranked):
-            chosen[problem_id] = studies_at(limits, rank)
+            chosen[problem_id] = studies_at(left, rank)
     return chosen
+
+
+def first_problems(
+    config: RunConfig, problems: Sequence[Problem], studies: Mapping[str, Studies], limit: int | None
+) -> tuple[Problem, ...]:
+    """Return the problems of a run that is cut to `limit`, in the order of the benchmarks.
+
+    When only some problems take part in every study, these come first, from every benchmark in turn: so a small run
+    tries all that the whole one would do. A larger limit adds problems and takes none away.
+    """
+    if limit is None or limit >= len(problems):
+        return tuple(problems)
+    by_benchmark: dict[str, list[Problem]] = {}
+    for problem in problems:
+        by_benchmark.setdefault(problem.benchmark, []).append(problem)
+    if len(set(studies.values())) > 1:
+        for found in by_benchmark.values():
+            found.sort(key=lambda problem: _rank(config, problem.problem_id))
+    turns = itertools.zip_longest(*by_benchmark.values())
+    chosen = [problem.problem_id for turn in turns for problem in turn if problem][:limit]
+    return tuple(problem for problem in problems if problem.problem_id in set(chosen))
+
+
+def _rank(config: RunConfig, problem_id: str) -> tuple[int, str]:
+    return derive_seed(config.seed, "repeat", problem_id), problem_id
 
 
 def study_limits(config: RunConfig) -> tuple[float, float, float]:
@@ -76,9 +112,10 @@ def study_limits(config: RunConfig) -> tuple[float, float, float]:
     return (float("inf") if repeated is None else repeated, order, integrator)
 
 
-def studies_at(limits: tuple[float, float, float], rank: int) -> Studies:
+def studies_at(limits: Sequence[float], rank: int) -> Studies:
     """Return what the problem of a rank in its benchmark takes part in."""
-    return Studies(*(rank < limit for limit in limits))
+    blocks, order, integrator = (rank < limit for limit in limits)
+    return Studies(blocks, blocks and order, blocks and integrator)
 
 
 def plan_replays(
@@ -231,14 +268,19 @@ def _blocks(place: _Place, blocks: int, role: str, order: Order) -> Iterator[Rep
 
 
 def _masking(place: _Place, target: int) -> Iterator[Replay]:
-    """Yield the six conditions of a target, `full` and `repeat` twice, shuffled inside each repeat (8 calls)."""
+    """Yield the six conditions of a target, `full` and `repeat` twice, shuffled inside each repeat (8 calls).
+
+    Where a repeat would be a copy, `full` is drawn once and `repeat` not at all (5 calls).
+    """
     masking = place.config.masking
     if masking is None:
         return
-    twice = 1 if place.config.noise == "batch_invariant" else FULL_DRAWS
+    copies = place.config.noise == "batch_invariant"
+    conditions = [condition for condition in CONDITIONS if not (copies and condition == "repeat")]
+    twice = 1 if copies else FULL_DRAWS
     for repeat in range(masking.repeats):
         cells: list[Cell] = []
-        for condition in CONDITIONS:
+        for condition in conditions:
             arm = Arm.without(target) if condition == "removal" else Arm.full()
             draws = twice if condition in ("full", "repeat") else 1
             cells += [(arm, draw, Mask(target, condition)) for draw in range(draws)]

@@ -19,12 +19,12 @@ from dhd_labels.replay.collect import collect_problem, read_messages, read_roles
 from dhd_labels.replay.directory import RunDirectory, begin, check_models
 from dhd_labels.replay.judge import EVALUATOR, evaluator_calls
 from dhd_labels.replay.lock import RunLock
-from dhd_labels.replay.plan import Studies, call_of, choose_studies, plan_replays
-from dhd_labels.replay.probe import CALLS, ROLE, run_probe
+from dhd_labels.replay.plan import Studies, call_of, choose_studies, first_problems, plan_replays
+from dhd_labels.replay.probe import CALLS, PROBES, run_probe
 from dhd_labels.replay.problems import load_problems
 from dhd_labels.replay.salvage import salvage
 from dhd_labels.replay.store import FILE_NAME, Store
-from dhd_labels.replay.targets import check_targets, choose_targets
+from dhd_labels.replay.targets import check_targets, choose_targets, why_not_yet
 
 Progress = Callable[[str, int, int], None]
 """Called with (stage, done, total) after each settled call."""
@@ -39,6 +39,7 @@ class RunReport:
     tally: Tally
     excluded: Mapping[str, int]
     salvaged: int | None
+    note: str = ""
 
 
 def run(
@@ -54,7 +55,7 @@ def run(
     Args:
         config: what to measure.
         run_dir: created if missing; a run of the same config in it is gone on with.
-        limit: only the first so many problems.
+        limit: only so many problems; those that take part in most studies first, from every benchmark in turn.
         salvage_store: move a damaged store aside and go on with the calls that can be read.
         progress: called after each settled call.
 
@@ -64,8 +65,6 @@ def run(
     """
     every, excluded = load_problems(config)
     check_targets(config, (problem.problem_id for problem in every))
-    studies = choose_studies(config, every)
-    problems = every[:limit]
     _make_folder(run_dir)
     with ExitStack() as stack:
         stack.enter_context(RunLock(run_dir))
@@ -77,26 +76,33 @@ def run(
         saved = salvage(directory.store_path) if stored and salvage_store else None
         store = Store.create_or_open(directory.store_path)
         stack.callback(store.close)
+        directory.bind(store)
         check_models(directory, store)
-        for ordinal, problem in enumerate(problems):
-            store.add_problem(ordinal, problem, studies[problem.problem_id])
+        studies = choose_studies(config, every, store.all_studies())
+        problems = first_problems(config, every, studies, limit)
+        ordinals = {problem.problem_id: ordinal for ordinal, problem in enumerate(every)}
+        for problem in problems:
+            store.add_problem(ordinals[problem.problem_id], problem, studies[problem.problem_id])
         tally = Tally()
-        _Stages(config, store, engines, directory.models, problems, tally, progress).run()
+        stages = _Stages(config, store, engines, directory.models, problems, every, tally, progress)
+        stages.run()
         check_models(directory, store)
-    return RunReport(directory, tally, excluded, saved)
+    return RunReport(directory, tally, excluded, saved, stages.note)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Stages:
-    """The stages of a run; each streams its calls through the engine of its role."""
+    """The stages of a run; each streams its calls through the engine of its role. `note` is for the user."""
 
     config: RunConfig
     store: Store
     engines: Mapping[str, ChatEngine]
     models: Mapping[str, str]
     problems: Sequence[Problem]
+    every: Sequence[Problem]
     tally: Tally
     progress: Progress
+    note: str = ""
 
     def run(self) -> None:
         self._probe()
@@ -126,10 +132,11 @@ class _Stages:
         return tick
 
     def _probe(self) -> None:
-        prompts = min(self.config.probe_prompts, len(self.problems))
-        if prompts:
-            tick = self._ticker(ROLE, CALLS * prompts)
-            run_probe(self.config, self.problems, self.engines["integrator"], self.store, self.tally, tick)
+        prompts = min(self.config.probe_prompts, len(self.every))
+        for role in REPLAYING:
+            if prompts and role in self.engines:
+                tick = self._ticker(PROBES[role], CALLS * prompts)
+                run_probe(self.config, self.every, role, self.engines[role], self.store, self.tally, tick)
 
     def _recruit(self) -> Iterator[Call]:
         for problem in self.problems:
@@ -192,7 +199,8 @@ class _Stages:
         total = 0
         for problem in self.problems:
             result = collect_problem(self.store, self.config, self.models, problem)
-            answers = list({(g.canonical, g.answer): g for g in result.graded() if g.graded_by == EVALUATOR}.values())
+            judged = [g for g in result.graded() if g.graded_by == EVALUATOR and g.correct is None]
+            answers = list({(graded.canonical, graded.answer): graded for graded in judged}.values())
             total += len({graded.canonical for graded in answers})
             waiting.append((problem, answers))
         self._stage("evaluator", self._judge(waiting), total, stage)
@@ -202,8 +210,9 @@ class _Stages:
             yield from evaluator_calls(self.config, problem, answers, self.store.calls(problem.problem_id))
 
     def _choose_targets(self) -> None:
-        results = (collect_problem(self.store, self.config, self.models, problem) for problem in self.problems)
-        for target in choose_targets(self.config, results, self.store.targets()):
+        results = [collect_problem(self.store, self.config, self.models, problem) for problem in self.problems]
+        self.note = why_not_yet(results, len(self.every))
+        for target in choose_targets(self.config, results, self.store.targets(), by_rule=not self.note):
             self.store.add_target(target)
 
 

@@ -110,9 +110,10 @@ def _copy_rows(source: Path, target: Path) -> int:
     old.text_factory = lambda raw: raw.decode("utf-8", "replace")
     try:
         with fresh.one_commit():
-            for table in ("problems", "pools", "targets", "calls"):
+            for table in ("meta", "problems", "pools", "targets", "calls"):
                 for row in _readable_rows(old, table):
                     saved += fresh.take_row(table, row) and table == "calls"
+        fresh.drop_edited_pools()
     finally:
         old.close()
         fresh.close()

@@ -17,15 +17,18 @@ from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
 
+from dhd_labels.config import STABLE_CELLS
 from dhd_labels.engines.base import ChatReply
 from dhd_labels.errors import DhdError
-from dhd_labels.records import Pool, Problem, as_json
+from dhd_labels.records import POOL_SIZE, Pool, Problem, as_json
 from dhd_labels.replay.plan import Studies, Target
 from dhd_labels.text import storable
 
 APPLICATION_ID = 0x44484431  # "DHD1": tells our files from other SQLite files
 FORMAT = 2
 FILE_NAME = "store.sqlite"
+OTHER_MODEL = "another model answered"
+"""Begins the error of an answer that was refused because of its model id."""
 _SCHEMA = """
 CREATE TABLE problems (
   problem_id TEXT PRIMARY KEY, ordinal INTEGER NOT NULL, content TEXT NOT NULL, studies TEXT NOT NULL);
@@ -37,15 +40,17 @@ CREATE TABLE calls (
   error TEXT, created_at REAL NOT NULL, digest TEXT NOT NULL, batch INTEGER, UNIQUE (ticket, attempt));
 CREATE INDEX calls_by_problem ON calls (problem_id);
 CREATE TABLE targets (problem_id TEXT NOT NULL, slot INTEGER NOT NULL, cell TEXT, PRIMARY KEY (problem_id, slot));
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
 _FROM_FORMAT_1 = """
 ALTER TABLE problems ADD COLUMN studies TEXT NOT NULL DEFAULT '["blocks"]';
 ALTER TABLE calls ADD COLUMN batch INTEGER;
 CREATE TABLE targets (problem_id TEXT NOT NULL, slot INTEGER NOT NULL, cell TEXT, PRIMARY KEY (problem_id, slot));
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
-_SINCE_FORMAT_1 = {"problems": ('["blocks"]',), "calls": (None,), "pools": (), "targets": ()}
+_SINCE_FORMAT_1 = {"problems": ('["blocks"]',), "calls": (None,), "pools": (), "targets": (), "meta": ()}
 """Columns that rows of a damaged store of format 1 lack."""
-_COLUMNS = {"problems": 4, "calls": 19, "pools": 2, "targets": 3}
+_COLUMNS = {"problems": 4, "calls": 19, "pools": 2, "targets": 3, "meta": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +172,24 @@ class Store:
         except (ValueError, TypeError) as error:
             raise _damaged(self.path, error) from None
 
+    def remember(self, name: str, value: str) -> str:
+        """Record a fact of the run once; return what is recorded."""
+        with _explained(self.path):
+            self._db.execute("INSERT OR IGNORE INTO meta VALUES (?,?)", (name, value))
+        return self.recall(name) or value
+
+    def recall(self, name: str) -> str | None:
+        """Return a recorded fact of the run, or None."""
+        with _explained(self.path):
+            row = self._db.execute("SELECT value FROM meta WHERE name=?", (name,)).fetchone()
+        return str(row[0]) if row else None
+
+    def all_studies(self) -> dict[str, Studies]:
+        """Return what every recorded problem takes part in."""
+        with _explained(self.path):
+            ids = [row[0] for row in self._db.execute("SELECT problem_id FROM problems ORDER BY ordinal, problem_id")]
+        return {problem_id: self.studies(problem_id) for problem_id in ids}
+
     def add_target(self, target: Target) -> None:
         """Record a message that is to be masked. A recorded target stays."""
         with _explained(self.path):
@@ -177,7 +200,10 @@ class Store:
         where, values = ("WHERE problem_id=?", (problem_id,)) if problem_id is not None else ("", ())
         with _explained(self.path):
             rows = self._db.execute(f"SELECT * FROM targets {where} ORDER BY problem_id, slot", values).fetchall()
-        return [Target(*row) for row in rows]
+        found = [Target(*row) for row in rows]
+        if bad := [t for t in found if t.slot not in range(POOL_SIZE) or t.cell not in (None, *STABLE_CELLS)]:
+            raise _damaged(self.path, ValueError(f"the masked message {bad[0]} is none that a run chooses"))
+        return found
 
     def add_pool(self, pool: Pool) -> None:
         """Cache a pool. It is never replaced."""
@@ -195,12 +221,37 @@ class Store:
         if row is None:
             return None
         try:
-            return Pool.from_json(json.loads(row[0]))
+            pool = Pool.from_json(json.loads(row[0]))
+            self._check_pool(pool, problem_id)
         except (ValueError, TypeError, KeyError) as error:
-            raise DhdError(
-                f"{self.path}: {error!r}. Run again with --salvage to go on without the pool; it is made anew from its "
-                "stored messages."
-            ) from None
+            raise edited_pool(self.path, problem_id, error) from None
+        return pool
+
+    def _check_pool(self, pool: Pool, problem_id: str) -> None:
+        """Compare a pool with the calls that wrote its messages.
+
+        Raises:
+            ValueError: it is another problem's, or a message is not what its hypothesizer wrote.
+        """
+        if pool.problem_id != problem_id:
+            raise ValueError(f"it is the pool of problem {pool.problem_id!r}")
+        for message in pool.messages:
+            query = "SELECT text FROM calls WHERE ticket=? ORDER BY attempt DESC LIMIT 1"
+            with _explained(self.path):
+                row = self._db.execute(query, (f"{problem_id}/hypothesizer/{message.slot}",)).fetchone()
+            if row and row[0] != message.raw:
+                raise ValueError(f"message {message.slot} is not what its hypothesizer wrote")
+
+    def drop_edited_pools(self) -> None:
+        """Delete the pools that are not what the run cached; they are made anew from their messages."""
+        with _explained(self.path):
+            ids = [row[0] for row in self._db.execute("SELECT problem_id FROM pools")]
+        for problem_id in ids:
+            try:
+                self.pool(problem_id)
+            except EditedPoolError:
+                with _explained(self.path):
+                    self._db.execute("DELETE FROM pools WHERE problem_id=?", (problem_id,))
 
     def add_calls(self, rows: Sequence[CallRow]) -> None:
         """Commit calls that finished together: all of them, durably, or none. They share a batch number."""
@@ -245,6 +296,8 @@ class Store:
                 _call_row((*row[1:16], row[17]))
             elif table == "targets":
                 Target(*row)
+            elif table == "meta":
+                str(row[1])
             elif table == "problems":
                 row += _SINCE_FORMAT_1[table][: max(0, _COLUMNS[table] - len(row))]
                 Problem.from_json(json.loads(row[2]))
@@ -287,11 +340,15 @@ class Store:
             return [_call_row(row) for row in rows]
 
     def answering_models(self) -> dict[str, dict[str, int]]:
-        """Return role -> model id that came back -> answered calls. Calls without an answer carry no id of a server."""
-        query = (
-            "SELECT role, model, COUNT(*) FROM calls WHERE status IN ('ok', 'truncated', 'empty') "
-            "GROUP BY role, model ORDER BY role, model"
-        )
+        """Return role -> model id that came back -> answered calls."""
+        return self._models("status IN ('ok', 'truncated', 'empty')")
+
+    def refused_models(self) -> dict[str, dict[str, int]]:
+        """Return role -> model id -> answers that were refused because they were not of the declared model."""
+        return self._models(f"status = 'server_error' AND error LIKE '{OTHER_MODEL}%'")
+
+    def _models(self, where: str) -> dict[str, dict[str, int]]:
+        query = f"SELECT role, model, COUNT(*) FROM calls WHERE {where} GROUP BY role, model ORDER BY role, model"
         found: dict[str, dict[str, int]] = {}
         with _explained(self.path):
             for role, model, count in self._db.execute(query):
@@ -377,6 +434,18 @@ def _explained(path: Path) -> Iterator[None]:
         raise _damaged(path, error) from None
     except sqlite3.DatabaseError as error:
         raise _damaged(path, error) from None
+
+
+class EditedPoolError(DhdError):
+    """A pool is not what the run cached."""
+
+
+def edited_pool(path: Path, problem_id: str, error: object) -> EditedPoolError:
+    """Return the error of a pool that is not what the run cached."""
+    return EditedPoolError(
+        f"The pool of problem {problem_id!r} in {path} was changed: {error}. Pools are never edited. Restore the "
+        "stored file, or run again with --salvage: the pool is then made anew from its stored messages."
+    )
 
 
 def _damaged(path: Path, error: Exception) -> DhdError:

@@ -6,13 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from dhd_labels.config import RunConfig
+from dhd_labels.config.run import MIN_BLOCKS
 from dhd_labels.errors import DhdError, did_you_mean
 from dhd_labels.records import MessageLabel
 from dhd_labels.replay.collect import ProblemResult
 from dhd_labels.replay.plan import Target, derive_seed
-
-MIN_BLOCKS = 2
-"""Blocks from which an effect can be called stable or indeterminate at all."""
 
 
 def check_targets(config: RunConfig, problem_ids: Iterable[str]) -> None:
@@ -26,12 +24,32 @@ def check_targets(config: RunConfig, problem_ids: Iterable[str]) -> None:
         if target.problem_id not in known:
             raise DhdError(
                 f"The 'masking.targets' must name problems of this run, got {target.problem_id!r}. "
-                + did_you_mean(target.problem_id, known)
+                + did_you_mean(target.problem_id, known, list_all=False)
             )
 
 
-def choose_targets(config: RunConfig, results: Iterable[ProblemResult], recorded: Sequence[Target]) -> list[Target]:
-    """Return the targets that are to be recorded besides those that are.
+def why_not_yet(results: Sequence[ProblemResult], problems: int) -> str:
+    """Return why targets cannot be chosen by rule yet, or nothing.
+
+    A rule that takes the strongest effects must have seen them all, or the choice would depend on where runs stopped.
+    """
+    if len(results) < problems:
+        return f"masked messages are chosen by rule once all {problems} problems are run, this time {len(results)} were"
+    waiting = sum(result.pool is None and "server_error" in (result.reason or "") for result in results)
+    missing = sum(result.planned - len(result.outcomes) - len(result.masked) for result in results)
+    missing += sum(outcome.reason == "server_error" for result in results for outcome in result.outcomes)
+    if waiting or missing:
+        return (
+            f"masked messages are chosen by rule once every replay is answered, {missing} replays and the pools of "
+            f"{waiting} problems are missing: run again"
+        )
+    return ""
+
+
+def choose_targets(
+    config: RunConfig, results: Iterable[ProblemResult], recorded: Sequence[Target], *, by_rule: bool = True
+) -> list[Target]:
+    """Return the targets that are to be recorded besides those that are; without `by_rule` only the listed ones.
 
     By rule: of each stable cell the messages with the strongest trajectory values, equal ones in an order given by a
     hash of the run seed; of the indeterminate ones any, in that order. A recorded target stays one when its label
@@ -42,7 +60,7 @@ def choose_targets(config: RunConfig, results: Iterable[ProblemResult], recorded
     if masking is None:
         return []
     taken = {(target.problem_id, target.slot) for target in recorded}
-    wanted = Counter[str](masking.cases) - Counter(target.cell for target in recorded if target.cell)
+    wanted = Counter[str](masking.cases if by_rule else {}) - Counter(target.cell for target in recorded if target.cell)
     listed = {(target.problem_id, target.slot) for target in masking.targets} - taken
     found: list[Target] = []
     candidates: dict[str, list[tuple[float, int, str, int]]] = {}

@@ -10,7 +10,7 @@ from typing import Any
 from dhd_labels.config import RunConfig
 from dhd_labels.replay.collect import ProblemResult
 from dhd_labels.replay.directory import RunDirectory
-from dhd_labels.replay.probe import noise_sentence, read_probe
+from dhd_labels.replay.probe import noise_sentence, read_probes
 from dhd_labels.report.table import Table
 from dhd_labels.report.tables import all_labels
 
@@ -31,7 +31,7 @@ class Summary:
     calls: list[dict[str, Any]]
     models: list[dict[str, Any]]
     noise: str
-    probe: dict[str, Any] | None
+    probe: dict[str, Any]
     masked: dict[str, str]
 
     def as_json(self) -> dict[str, Any]:
@@ -68,8 +68,8 @@ def summarise(directory: RunDirectory, results: Sequence[ProblemResult]) -> Summ
     store = directory.open_store()
     try:
         calls = store.totals()
-        answered = store.answering_models()
-        probe = read_probe(store)
+        answered, refused = store.answering_models(), store.refused_models()
+        probes = read_probes(store, directory.config)
     finally:
         store.close()
     failed = Counter(f"{r.status} ({r.reason})" for r in results if r.pool is None)
@@ -90,11 +90,12 @@ def summarise(directory: RunDirectory, results: Sequence[ProblemResult]) -> Summ
         calls=calls,
         models=[
             {"role": role, "asked_for": directory.asked_for(role), "came_back": model, "calls": count}
-            for role, models in answered.items()
+            for found in (answered, refused)
+            for role, models in found.items()
             for model, count in models.items()
         ],
-        noise=noise_sentence(directory.config, probe),
-        probe=probe.as_json() if probe else None,
+        noise=noise_sentence(directory.config, probes),
+        probe={role: probe and probe.as_json() for role, probe in probes.items()},
         masked=_masked(directory.config, results),
     )
 

@@ -9,12 +9,16 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from dhd_labels.labels import CELLS, NoAnswer, identical_input_disagreement
+from dhd_labels.labels import CELLS, NoAnswer, identical_input_disagreement, identical_texts
 from dhd_labels.records import POOL_SIZE, MessageLabel, Outcome
 from dhd_labels.replay.collect import ProblemResult
 from dhd_labels.report.study_tables import masking_table, sensitivity_table
 from dhd_labels.report.table import Table
 
+COPIES = (
+    "No two draws of one input differ in a single character: they look like copies, not like repeats, and then the "
+    "blocks measure nothing that one draw does not."
+)
 ARM_FAMILIES = (
     "alone",
     "only i",
@@ -56,9 +60,9 @@ def accuracy_table(results: Sequence[ProblemResult]) -> Table:
         low, high = _problem_bootstrap(means)
         accuracy = f"{100 * np.mean(means):.1f}" if means else "-"
         other = ("no_answer", "truncated", "operational", "undetermined")
-        rows.append(
-            (family, str(len(drawn)), accuracy, f"[{low}, {high}]", *(_percent(statuses[s], len(drawn)) for s in other))
-        )
+        again = _percent(sum(outcome.attempts > 1 for outcome in drawn), len(drawn))
+        shares = (*(_percent(statuses[s], len(drawn)) for s in other), again)
+        rows.append((family, str(len(drawn)), accuracy, f"[{low}, {high}]", *shares))
     columns = (
         "arm",
         "draws",
@@ -68,6 +72,7 @@ def accuracy_table(results: Sequence[ProblemResult]) -> Table:
         "truncated %",
         "operational %",
         "undetermined %",
+        "asked again %",
     )
     note = "Mean over problems; the interval resamples problems."
     shared = sum(len(r.main_outcomes()) - len({o.call_key for o in r.main_outcomes()}) for r in results)
@@ -85,12 +90,15 @@ def _by_family(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
 
 def disagreement_table(results: Iterable[ProblemResult]) -> Table:
     """Return how often two full draws of one block, the same input twice, end differently."""
+    results = list(results)
     pairs = [identical_input_disagreement(result.main_outcomes()) for result in results]
     differ, compared = sum(d for d, _ in pairs), sum(n for _, n in pairs)
-    row = (str(differ), str(compared), _percent(differ, compared), _wilson(differ, compared))
-    return Table(
-        "Identical-input disagreement", ("blocks that differ", "blocks compared", "rate %", "Wilson 95 %"), (row,)
-    )
+    texts = [identical_texts(result.main_outcomes()) for result in results]
+    same, drawn = sum(s for s, _ in texts), sum(n for _, n in texts)
+    row = (str(differ), str(compared), _percent(differ, compared), _wilson(differ, compared), f"{same} of {drawn}")
+    columns = ("blocks that differ", "blocks compared", "rate %", "Wilson 95 %", "pairs of the same text")
+    note = COPIES if drawn and same == drawn else ""
+    return Table("Identical-input disagreement", columns, (row,), note)
 
 
 def stability_table(labels: Sequence[MessageLabel]) -> Table:

@@ -115,3 +115,37 @@ def test_extraction_never_fails_for_any_type(text: str, kind: str) -> None:
 def test_long_hostile_texts_end(text: str) -> None:
     extract_answer(text, "choice")
     extract_answer(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Expert 2's answer is unconvincing, since Reader1 assumed X. I could not solve it.",
+        "The answer is not clear to me; I give up.",
+        "Is the answer: maybe?",
+        "Answer: see above",
+        "The answer is probably somewhere between the two values that the experts named, which I cannot decide on my own",
+        "Answer: \\boxed{I do not know}",
+        "Answer: unknown",
+        "\\boxed{\\text{cannot be determined}}",
+        "Answer: ?",
+    ],
+)
+@pytest.mark.parametrize("kind", ["expression", "text", "integer", "quantity"])
+def test_a_remark_about_the_answer_is_no_answer(text: str, kind: str) -> None:
+    assert extract_answer(text, kind) == Extraction(None, "no_answer")
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("So the answer is 42.", "42"),
+        ("**Answer:** x^2 + 1", "x^2 + 1"),
+        ("Answer: from left to right", "from left to right"),
+        ("The answer is no.", "no"),
+        ("Answer: the set of all even numbers", "the set of all even numbers"),
+        ("Answer: wrong", "wrong"),
+    ],
+)
+def test_a_value_after_a_cue_is_one(text: str, answer: str) -> None:
+    assert extract_answer(text, "text") == Extraction(answer, "ok")

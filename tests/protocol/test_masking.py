@@ -58,6 +58,11 @@ def test_each_condition_hides_its_part_and_nothing_else() -> None:
         ("7", "take 7 steps", "take 7 steps"),
         ("x^2+1", "f = x^2+1", "f = [hidden]"),
         ("a b", "so a  b", "so [hidden]  [hidden]"),
+        ("42", "x is 42.0, or 0042", "x is [hidden], or [hidden]"),
+        ("1,000", "it is 1000 m", "it is [hidden] m"),
+        ("5 cm", "5 cm = 5.0 cm = 50 mm", "[hidden] [hidden] = [hidden] cm = 50 mm"),
+        ("\\text{yes}", "yes, since eyes", "[hidden], since eyes"),
+        ("-3", "x = -3 or 3", "x = [hidden] or 3"),
         ("", "anything", "anything"),
     ],
 )

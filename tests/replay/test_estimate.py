@@ -6,10 +6,13 @@ import itertools
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support import EVERYTHING, oracle
 
 from dhd_labels.config import RunConfig, load_config
-from dhd_labels.replay.estimate import plan_run
+from dhd_labels.errors import DhdError
+from dhd_labels.replay.estimate import allot, plan_run
 from dhd_labels.replay.run import run
 from dhd_labels.replay.run_plan import CHARACTERS_A_TOKEN, RunPlan
 from tests.bench.campaign import campaign
@@ -36,7 +39,7 @@ def test_the_papers_campaigns_have_the_counts_of_the_protocol(preset: str, maske
     assert counted["recruiter"] == problems and counted["hypothesizer"] == 5 * problems
     assert counted["integrator"] == integrator and counted.get("other_integrator", 0) == swapped
     assert counted["evaluator"] == integrator + swapped + 5 * problems
-    assert plan.calls == sum(counted.values()) + 60
+    assert plan.calls == sum(counted.values()) + 3 * 20 * (2 if swapped else 1)
 
 
 def test_estimated_tokens_are_those_of_the_prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,3 +107,43 @@ def test_the_whole_campaign_is_planned_from_files_that_are_read(tmp_path: Path) 
     assert plan.excluded == {"not_json": 5}
     studies = {s.study: s.calls for s in plan.studies}
     assert studies == {"main": 19 * 6666, "blocks": 35_000, "order": 2100, "integrator": 2100, "masking": 880}
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=5), st.one_of(st.none(), st.integers(1, 50)))
+def test_a_limit_is_shared_out_in_turn(sizes: list[int], limit: int | None) -> None:
+    counts = allot(sizes, limit)
+    assert sum(counts) == min(sum(sizes), limit if limit is not None else sum(sizes))
+    assert all(count <= size for count, size in zip(counts, sizes, strict=True))
+    free = [count for count, size in zip(counts, sizes, strict=True) if count < size]
+    assert not free or max(counts) - min(free) <= 1 or max(free) - min(free) <= 1
+
+
+def test_a_limited_plan_counts_what_a_limited_run_calls(tmp_path: Path) -> None:
+    config = oracle(*EVERYTHING, "masking=null", "grading=rules", "roles.evaluator=null", "protocol.repeat_problems=9")
+    planned = {role.role: role.calls for role in plan_run(config, 4).roles}
+    report = run(config, tmp_path, limit=4)
+    store = report.directory.open_store()
+    made: dict[str, int] = {}
+    for row in store.totals():
+        made[row["role"]] = made.get(row["role"], 0) + row["calls"]
+    store.close()
+    assert made == planned
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("masking={cases: {wrong_helpful: -3}}", "greater than or equal to 0"),
+        ("plan.prices={oss: {input: 1, output: 1}}", "must be of known names, got 'oss'"),
+        ("plan.output_tokens={integrater: 3}", "Did you mean 'integrator'"),
+        ("masking={targets: [{problem_id: a, slot: 1}, {problem_id: a, slot: 1}]}", "must differ"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(setting: str, words: str) -> None:
+    with pytest.raises(DhdError, match=words):
+        oracle(setting)
+
+
+def test_more_masked_messages_than_there_are_cannot_be_planned() -> None:
+    plan = plan_run(oracle("masking={cases: {indeterminate: 100000}, repeats: 1}", "benchmark.size=3"))
+    assert {s.study: s.units for s in plan.studies}["masking"] == 15

@@ -90,7 +90,7 @@ def test_unreadable_verdicts_are_asked_again_and_then_counted(tmp_path: Path, mo
     spy = Spy(monkeypatch, change=vague)
     report = run(judged("evaluator", "benchmark.size=1"), tmp_path)
     asked = Counter(r.turns for r in spy.seen if r.turns[0].content.startswith("# Evaluator"))
-    assert set(asked.values()) == {3}
+    assert set(asked.values()) == {2}, "at temperature 0 the same text twice will not change"
     found = results(report)
     assert all(o.status == "operational" and o.correct is None for o in found[0].outcomes)
     assert sum(summarise(report.directory, found).failed.values()) == len(found[0].outcomes)

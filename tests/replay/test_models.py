@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,13 @@ import pytest
 import yaml
 from support import BINDING, SOLVER, oracle
 
-from dhd_labels.dataset.build import build
+from dhd_labels.dataset.build import build, read_results
 from dhd_labels.engines.base import ChatReply
-from dhd_labels.errors import DhdError
+from dhd_labels.errors import DhdError, NothingMadeError
 from dhd_labels.replay.calls import ModelMismatchError
 from dhd_labels.replay.run import run
 from dhd_labels.report.summary import summarise
+from tests.engines.fault_server import Answer, FaultServer, ScriptedFront, failure, serving
 from tests.replay.test_run import Spy
 from tests.replay.test_studies import results
 
@@ -38,7 +40,7 @@ def test_the_ids_are_recorded_by_role(tmp_path: Path) -> None:
     assert set(models) == {"recruiter", "hypothesizer", "integrator", "evaluator"}
 
 
-def test_an_answer_of_another_model_stops_the_run_and_the_build(
+def test_an_answer_of_another_model_stops_the_run_and_counts_for_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spy = Spy(monkeypatch, change=renamed("compared both", "scripted-stochastic"))
@@ -46,14 +48,41 @@ def test_an_answer_of_another_model_stops_the_run_and_the_build(
         run(oracle(*TWO), tmp_path)
     judged = sum(r.turns[0].content.startswith("# Evaluator") for r in spy.seen)
     assert judged <= 8, "it stops at the first window of wrong answers"
-    monkeypatch.undo()
-    with pytest.raises(ModelMismatchError):
-        run(oracle(*TWO), tmp_path)
     from dhd_labels.replay.directory import open_run
 
-    with pytest.raises(ModelMismatchError):
-        build(open_run(tmp_path), tmp_path / "data")
-    assert not (tmp_path / "data").exists()
+    directory = open_run(tmp_path)
+    totals = summarise(directory, read_results(directory))
+    asked = {(m["role"], m["asked_for"], m["came_back"]): m["calls"] for m in totals.models}
+    assert asked["evaluator", "scripted-exact-5", "scripted-stochastic"] == judged, "the status shows who answered"
+    with pytest.raises(NothingMadeError):
+        build(directory, tmp_path / "data")
+    monkeypatch.undo()
+    again = run(oracle(*TWO), tmp_path)  # the server is corrected: only the refused answers are asked for again
+    fresh = run(oracle(*TWO), tmp_path / "fresh")
+    assert again.tally.made < fresh.tally.made and again.tally.found == fresh.tally.made - again.tally.made
+    assert [r.outcomes for r in results(again)] != [] and {o.status for r in results(again) for o in r.outcomes} == {
+        "graded"
+    }
+
+
+@pytest.mark.parametrize(("came_back", "served_as"), [("another-name", "another-name"), ("", "(none)")])
+def test_another_name_of_the_model_can_be_declared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, came_back: str, served_as: str
+) -> None:
+    front = ScriptedFront("m" if came_back else "")
+    with serving(FaultServer(lambda seen: _named(front(seen), came_back), models=failure(404))) as server:
+        engine = f"engines.world={{kind: openai, model: m, base_url: '{server.url}'"
+        small = ("benchmark.size=1", "protocol.blocks=1", "protocol.alone_draws=1", "protocol.only_draws=1")
+        with pytest.raises(ModelMismatchError, match=re.escape(f"'served_as' of its engine to '{served_as}'")):
+            run(oracle(f"{engine}}}", *small), tmp_path)
+        done = run(oracle(f"{engine}, served_as: '{served_as}'}}", *small), tmp_path)
+        assert all(o.status == "graded" for r in results(done) for o in r.outcomes) and results(done)[0].outcomes
+
+
+def _named(answer: Answer, model: str) -> Answer:
+    body = dict(answer.body) if isinstance(answer.body, dict) else {}
+    body["model"] = model
+    return dataclasses.replace(answer, body=body)
 
 
 def test_one_id_for_two_declared_models_is_refused() -> None:
@@ -94,6 +123,7 @@ def test_a_run_of_an_older_version_goes_on_without_a_call(tmp_path: Path) -> Non
     with sqlite3.connect(tmp_path / "store.sqlite") as db:
         db.executescript(
             "ALTER TABLE problems DROP COLUMN studies; ALTER TABLE calls DROP COLUMN batch; DROP TABLE targets;"
+            "DROP TABLE meta;"
             "UPDATE problems SET content = json_remove(content, '$.redistribute_text'); PRAGMA user_version=1;"
         )
     db.close()

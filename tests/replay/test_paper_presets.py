@@ -40,12 +40,12 @@ def test_paper_gemma_runs_whole_with_two_models_on_two_servers(tmp_path: Path, m
         assert {seen.body["model"] for seen in gemma.seen} == {GEMMA}
         assert {seen.body["model"] for seen in oss.seen} == {OSS}
         first = Counter(seen.body["messages"][0]["content"].splitlines()[0] for seen in oss.seen)
-        assert set(first) == {"# Evaluator", "# Integrator"} and first["# Integrator"] == 2 * 2 * 7
+        assert set(first) == {"# Evaluator", "# Integrator"} and first["# Integrator"] == 2 * 2 * 7 + 3 * 3
         sent = len(gemma.seen) + len(oss.seen)
         assert run(config, tmp_path / "run").tally.made == 0 and len(gemma.seen) + len(oss.seen) == sent
     found = results(report)
     models = {m["role"]: (m["asked_for"], m["came_back"]) for m in summarise(report.directory, found).models}
-    assert models.pop("evaluator") == models.pop("other_integrator") == (OSS, OSS)
+    assert {models.pop(role) for role in ("evaluator", "other_integrator", "other_probe")} == {(OSS, OSS)}
     assert set(models.values()) == {(GEMMA, GEMMA)}
     assert all(len(r.outcomes) + len(r.masked) == r.planned for r in found)
     build(report.directory, tmp_path / "data")

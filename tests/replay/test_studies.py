@@ -187,21 +187,29 @@ def test_no_prompt_holds_a_reference_or_another_message(tmp_path: Path, monkeypa
     assert kinds["# Evaluator"] == len({r.turns for r in spy.seen if r.turns[0].content.startswith("# Evaluator")})
 
 
-def test_targets_stay_when_the_run_grows(tmp_path: Path) -> None:
+def test_masked_messages_do_not_depend_on_where_runs_stopped(tmp_path: Path) -> None:
     config = oracle(*EVERYTHING, *EXACT)
     first = run(config, tmp_path, limit=12)
-    store = first.directory.open_store()
-    chosen = set(store.targets())
-    store.close()
+    assert "once all 50 problems are run" in first.note
     whole = run(config, tmp_path)
-    store = whole.directory.open_store()
-    now = store.targets()
-    store.close()
-    assert chosen and chosen <= set(now)
-    assert Counter(t.cell for t in now) == {"wrong_helpful": 4, "correct_harmful": 2, "indeterminate": 2}
     fresh = run(config, tmp_path / "fresh")
-    blocks = [r for r in rows.replay_rows(results(whole)) if r["block"] is not None]
-    assert blocks == [r for r in rows.replay_rows(results(fresh)) if r["block"] is not None]
+    chosen = [[target for result in results(report) for target in result.targets] for report in (first, whole, fresh)]
+    assert chosen[1] == chosen[2] and whole.note == ""
+    assert Counter(t.cell for t in chosen[1]) == {"wrong_helpful": 4, "correct_harmful": 2, "indeterminate": 2}
+    assert [r.outcomes for r in results(whole)] == [r.outcomes for r in results(fresh)]
+
+
+def test_a_limited_run_tries_every_study_of_every_benchmark(tmp_path: Path) -> None:
+    config = oracle(*EVERYTHING, "masking=null", "protocol.repeat_problems=10")
+    report = run(config, tmp_path, limit=2)
+    assert {study_of(o.replay) for r in results(report) for o in r.outcomes} == {
+        "main",
+        "blocks",
+        "order",
+        "integrator",
+    }
+    whole = run(config, tmp_path)
+    assert sum(any(study_of(o.replay) == "blocks" for o in r.outcomes) for r in results(whole)) == 10
 
 
 def test_renumbering_counts_the_shown_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -241,3 +241,22 @@ def test_from_a_written_data_set_to_json(
     assert "* privileged" in shown.out
     assert main(["--selector", "keep-all", "--labels", str(tmp_path / "labels"), "--json", str(tmp_path)]) == 2
     assert "must be writable" in capsys.readouterr().err
+
+
+def test_sensitivity_rows_do_not_count_a_problem_twice() -> None:
+    """Rows of the reversed order, and of an integrator that never solved alone, are left out."""
+    import pandas as pd
+
+    from training.data import main_groups
+
+    messages = pd.DataFrame(
+        {
+            "pool_id": ["p"] * 4,
+            "order": ["original", "reversed", "original", "original"],
+            "integrator": ["a", "a", "b", "c"],
+            "single_effect": [0.5, None, None, 0.0],
+        }
+    )
+    assert main_groups(messages)["integrator"].tolist() == ["a", "c"]
+    no_alone = messages.assign(single_effect=None)
+    assert main_groups(no_alone)["integrator"].tolist() == ["a", "b", "c"], "a run without `alone` keeps its rows"
