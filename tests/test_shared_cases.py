@@ -76,7 +76,7 @@ def not_batch_invariant(given: Any) -> None:
     pairs = [(n, c) for n in range(20) for c in ("alone, cold", "batch, warm")]
     odd = given["fake_disagreements"]
     found = summarise_probe((str(n), c, "y" if n < odd and c.startswith("batch") else "x") for n, c in pairs)
-    assert found and (found.differ, found.prompts) == (3, 20) and not found.identical
+    assert found and (found.differ, found.compared) == (3, 20) and not found.identical
 
 
 def confidence(given: Any) -> None:

@@ -180,7 +180,7 @@ def _download(entry: RegistryFacts, fetch: bool) -> Path:
         why = str(error).strip().split("\n")[0][:200] or type(error).__name__
         raise NotOnDiskError(
             f"The benchmark {entry.name!r} is not on this disk and could not be fetched ({why}). "
-            f"Set its 'path' (--path; benchmark.path or benchmarks.N.path of a config) to a copy of "
+            f"Set its 'path' (--path; benchmark.path or benchmarks.N.path of a config) to a copy of"
             f" {', '.join(entry.upstream.files)} from {entry.upstream}."
         ) from None
 

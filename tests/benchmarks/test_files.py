@@ -150,7 +150,7 @@ def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_without_the_network_the_error_says_what_to_get_from_where(empty_home: Path, name: str) -> None:
-    with pytest.raises(NotOnDiskError, match="Set 'benchmark.path'") as caught:
+    with pytest.raises(NotOnDiskError, match="Set its 'path'") as caught:
         read_problems(BenchmarkConfig(name=name), fetch=False)
     upstream = facts(name).upstream
     assert upstream is not None and upstream.revision in str(caught.value)

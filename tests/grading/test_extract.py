@@ -124,7 +124,7 @@ def test_long_hostile_texts_end(text: str) -> None:
         "The answer is not clear to me; I give up.",
         "Is the answer: maybe?",
         "Answer: see above",
-        "The answer is probably somewhere between the two values that the experts named, which I cannot decide on my own",
+        "The answer is probably somewhere between the two values that the experts named, and I cannot decide",
         "Answer: \\boxed{I do not know}",
         "Answer: unknown",
         "\\boxed{\\text{cannot be determined}}",
