@@ -225,6 +225,7 @@ def _print_summary(folder: Path, json: bool) -> int:
     """Print the totals of a run and return the exit code they call for."""
     from dhd_labels.dataset.build import read_results
     from dhd_labels.replay.directory import open_run
+    from dhd_labels.report.disagreements import disagreement_rows
     from dhd_labels.report.summary import summarise
 
     directory = open_run(folder)
@@ -235,6 +236,8 @@ def _print_summary(folder: Path, json: bool) -> int:
         screen = console()
         screen.print(totals.table().to_rich())
         screen.print(totals.model_table().to_rich())
+        if totals.disagreements:
+            screen.print(disagreement_rows(totals.disagreements).to_rich())
         for line in totals.lines():
             screen.print(line, markup=False)
     if totals.replays_done == 0:

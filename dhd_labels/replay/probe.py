@@ -216,8 +216,8 @@ def _refuse_copies(config: RunConfig, probe: ProbeResult | None) -> None:
     repeats = p.blocks or config.masking or max(p.alone_draws, p.only_draws, p.prefix_draws, p.without_draws) > 1
     if config.noise == "greedy" and repeats and probe and probe.identical and probe.compared >= ENOUGH:
         raise DhdError(
-            f"The 'noise' must not be 'greedy' on this server: the probe compared {probe.compared} prompts, alone and in "
-            "a batch, and every prompt got one and the same answer. Repeats would be paid copies, their intervals empty. "
-            "Set 'noise: batch_invariant' (one draw an arm), or 'noise: sampled' and a temperature above 0, in a new "
-            "--run-dir. If you know better: 'probe.prompts: 0' leaves the probe out."
+            f"The 'noise' must not be 'greedy' on this server: the probe compared {probe.compared} prompts, alone and "
+            "in a batch, and every prompt got one and the same answer. Repeats would be paid copies, their intervals "
+            "empty. Set 'noise: batch_invariant' (one draw an arm), or 'noise: sampled' and a temperature above 0, in "
+            "a new --run-dir. If you know better: 'probe.prompts: 0' leaves the probe out."
         )

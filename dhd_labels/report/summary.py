@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from dhd_labels.config import RunConfig
 from dhd_labels.replay.collect import ProblemResult
 from dhd_labels.replay.directory import RunDirectory
 from dhd_labels.replay.probe import noise_sentence, read_probes
+from dhd_labels.report.disagreements import Disagreement, find_disagreements
 from dhd_labels.report.table import Table
 from dhd_labels.report.tables import all_labels
 
@@ -33,10 +34,12 @@ class Summary:
     noise: str
     probe: dict[str, Any]
     masked: dict[str, str]
+    disagreements: list[Disagreement]
 
     def as_json(self) -> dict[str, Any]:
         """Return the summary as plain data."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        found = {name: getattr(self, name) for name in self.__slots__}
+        return {**found, "disagreements": [asdict(item) for item in self.disagreements]}
 
     def table(self) -> Table:
         """Return calls and tokens by role and status."""
@@ -97,6 +100,7 @@ def summarise(directory: RunDirectory, results: Sequence[ProblemResult]) -> Summ
         noise=noise_sentence(directory.config, probes),
         probe={role: probe and probe.as_json() for role, probe in probes.items()},
         masked=_masked(directory.config, results),
+        disagreements=find_disagreements(directory.config, results),
     )
 
 

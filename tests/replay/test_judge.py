@@ -158,3 +158,19 @@ def test_no_answer_never_reaches_the_evaluator() -> None:
     graded = judge_reply(reply("I give up."), problem(), grader_for(judged(), {}))
     assert (graded.status, graded.answer) == ("no_answer", "")
     assert grade_by_rules(problem(), "7").correct is True
+
+
+def test_rule_and_evaluator_disagreements_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An evaluator that says 1 to everything disagrees with the rule on every wrong answer, and on no right one."""
+
+    def generous(answer: ChatReply) -> ChatReply:
+        return dataclasses.replace(answer, text="Correctness: 1") if "compared both" in answer.text else answer
+
+    Spy(monkeypatch, change=generous)
+    report = run(judged("evaluator", "benchmark.size=2"), tmp_path)
+    found = results(report)
+    listed = summarise(report.directory, found).disagreements
+    wrong = {(r.problem.problem_id, g.canonical) for r in found for g in r.graded() if g.answer != r.problem.reference}
+    assert len(listed) == len(wrong) > 0
+    assert all((item.rule, item.evaluator) == (False, True) for item in listed)
+    assert summarise(report.directory, found).as_json()["disagreements"][0]["rule"] is False
