@@ -9,7 +9,8 @@ from dhd_labels.config import RoleConfig
 from dhd_labels.engines.base import ChatEngine, ChatReply, ChatRequest, EngineIdentity, RequestOptions, Turn
 from dhd_labels.errors import DhdError
 from dhd_labels.records import content_id
-from dhd_labels.replay.store import OTHER_MODEL, CallRow, Store
+from dhd_labels.replay.call_rows import CallRow
+from dhd_labels.replay.store import OTHER_MODEL, Store
 
 NO_MODEL = "(none)"
 """What `served_as` says of a server whose answers carry no model id."""

@@ -15,9 +15,10 @@ from dhd_labels.protocol.parse import parse_message, parse_roles
 from dhd_labels.protocol.reasoning import split_reasoning
 from dhd_labels.protocol.roles import hypothesizer_ticket, recruiter_ticket, replay_ticket
 from dhd_labels.records import POOL_SIZE, Message, MessageLabel, Outcome, Pool, Problem, Replay, Role
+from dhd_labels.replay.call_rows import CallRow
 from dhd_labels.replay.judge import grader_for
 from dhd_labels.replay.plan import Models, Target, plan_replays
-from dhd_labels.replay.store import CallRow, Store
+from dhd_labels.replay.store import Store
 
 Calls = Mapping[str, Sequence[CallRow]]
 

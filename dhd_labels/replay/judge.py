@@ -19,9 +19,9 @@ from dhd_labels.grading.verdict import Verdict, read_verdict
 from dhd_labels.protocol.evaluator import evaluator_turns
 from dhd_labels.protocol.prompts import grammar_for, load_prompt
 from dhd_labels.records import Problem
+from dhd_labels.replay.call_rows import CallRow
 from dhd_labels.replay.calls import Call
 from dhd_labels.replay.plan import derive_seed
-from dhd_labels.replay.store import CallRow
 
 Calls = Mapping[str, Sequence[CallRow]]
 EVALUATOR = "evaluator"

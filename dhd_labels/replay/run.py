@@ -15,7 +15,7 @@ from dhd_labels.grading.grader import Graded
 from dhd_labels.protocol.roles import hypothesizer_calls, recruiter_call, replay_call
 from dhd_labels.records import POOL_SIZE, Pool, Problem, Replay
 from dhd_labels.replay.calls import Call, Tally, execute
-from dhd_labels.replay.collect import collect_problem, read_messages, read_roles
+from dhd_labels.replay.collect import ProblemResult, collect_problem, read_messages, read_roles
 from dhd_labels.replay.directory import RunDirectory, begin, check_models
 from dhd_labels.replay.judge import EVALUATOR, evaluator_calls
 from dhd_labels.replay.lock import RunLock
@@ -210,10 +210,14 @@ class _Stages:
             yield from evaluator_calls(self.config, problem, answers, self.store.calls(problem.problem_id))
 
     def _choose_targets(self) -> None:
-        results = [collect_problem(self.store, self.config, self.models, problem) for problem in self.problems]
-        self.note = why_not_yet(results, len(self.every))
-        for target in choose_targets(self.config, results, self.store.targets(), by_rule=not self.note):
+        self.note = why_not_yet(self._results(), len(self.every))
+        for target in choose_targets(self.config, self._results(), self.store.targets(), by_rule=not self.note):
             self.store.add_target(target)
+
+    def _results(self) -> Iterator[ProblemResult]:
+        """Yield what is known of each problem; read twice rather than held."""
+        for problem in self.problems:
+            yield collect_problem(self.store, self.config, self.models, problem)
 
 
 def _open_engines(config: RunConfig, stack: ExitStack) -> dict[str, ChatEngine]:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from dhd_labels.errors import DhdError
-from dhd_labels.replay.store import APPLICATION_ID, Store
+from dhd_labels.replay.store import Store
+from dhd_labels.replay.store_schema import APPLICATION_ID
 
 _PARTS = ("", "-wal", "-shm")
 _MISSES = 10_000

@@ -7,63 +7,33 @@ of the fully resolved request). Everything after the store is a pure function of
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import sqlite3
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
 
 from dhd_labels.config import STABLE_CELLS
-from dhd_labels.engines.base import ChatReply
 from dhd_labels.errors import DhdError
 from dhd_labels.records import POOL_SIZE, Pool, Problem, as_json
+from dhd_labels.replay.call_rows import SELECT, CallRow, read_row, row_values
 from dhd_labels.replay.plan import Studies, Target
-from dhd_labels.text import storable
+from dhd_labels.replay.store_errors import EditedPoolError, damaged, edited_pool, explained
+from dhd_labels.replay.store_schema import (
+    APPLICATION_ID,
+    COLUMNS,
+    FORMAT,
+    FROM_FORMAT_1,
+    SCHEMA,
+    SINCE_FORMAT_1,
+    check_ours,
+)
 
-APPLICATION_ID = 0x44484431  # "DHD1": tells our files from other SQLite files
-FORMAT = 2
 FILE_NAME = "store.sqlite"
 OTHER_MODEL = "another model answered"
 """Begins the error of an answer that was refused because of its model id."""
-_SCHEMA = """
-CREATE TABLE problems (
-  problem_id TEXT PRIMARY KEY, ordinal INTEGER NOT NULL, content TEXT NOT NULL, studies TEXT NOT NULL);
-CREATE TABLE pools (problem_id TEXT PRIMARY KEY, content TEXT NOT NULL);
-CREATE TABLE calls (
-  id INTEGER PRIMARY KEY, ticket TEXT NOT NULL, attempt INTEGER NOT NULL, key TEXT NOT NULL, role TEXT NOT NULL,
-  problem_id TEXT NOT NULL, seed INTEGER NOT NULL, status TEXT NOT NULL, text TEXT NOT NULL, reasoning TEXT,
-  finish_reason TEXT, prompt_tokens INTEGER, cached_tokens INTEGER, completion_tokens INTEGER, model TEXT NOT NULL,
-  error TEXT, created_at REAL NOT NULL, digest TEXT NOT NULL, batch INTEGER, UNIQUE (ticket, attempt));
-CREATE INDEX calls_by_problem ON calls (problem_id);
-CREATE TABLE targets (problem_id TEXT NOT NULL, slot INTEGER NOT NULL, cell TEXT, PRIMARY KEY (problem_id, slot));
-CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-"""
-_FROM_FORMAT_1 = """
-ALTER TABLE problems ADD COLUMN studies TEXT NOT NULL DEFAULT '["blocks"]';
-ALTER TABLE calls ADD COLUMN batch INTEGER;
-CREATE TABLE targets (problem_id TEXT NOT NULL, slot INTEGER NOT NULL, cell TEXT, PRIMARY KEY (problem_id, slot));
-CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-"""
-_SINCE_FORMAT_1 = {"problems": ('["blocks"]',), "calls": (None,), "pools": (), "targets": (), "meta": ()}
-"""Columns that rows of a damaged store of format 1 lack."""
-_COLUMNS = {"problems": 4, "calls": 19, "pools": 2, "targets": 3, "meta": 2}
-
-
-@dataclass(frozen=True, slots=True)
-class CallRow:
-    """One stored call: an attempt at a ticket, with the reply as it came."""
-
-    ticket: str
-    attempt: int
-    key: str
-    role: str
-    problem_id: str
-    seed: int
-    reply: ChatReply
 
 
 class Store:
@@ -77,18 +47,18 @@ class Store:
     @classmethod
     def create_or_open(cls, path: Path) -> Store:
         """Open the store at a path, making an empty one if there is none."""
-        with _explained(path):
+        with explained(path):
             db = sqlite3.connect(path, isolation_level=None)
-            _check_ours(db, path)
+            check_ours(db, path)
             db.execute("PRAGMA journal_mode=WAL")
             # FULL: a commit is on disk before the next call is paid for, also when the machine loses power.
             db.execute("PRAGMA synchronous=FULL")
             if db.execute("PRAGMA application_id").fetchone()[0] == 0:
                 db.executescript(
-                    f"BEGIN; {_SCHEMA} PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={FORMAT}; COMMIT;"
+                    f"BEGIN; {SCHEMA} PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={FORMAT}; COMMIT;"
                 )
             elif db.execute("PRAGMA user_version").fetchone()[0] == 1:
-                db.executescript(f"BEGIN IMMEDIATE; {_FROM_FORMAT_1} PRAGMA user_version={FORMAT}; COMMIT;")
+                db.executescript(f"BEGIN IMMEDIATE; {FROM_FORMAT_1} PRAGMA user_version={FORMAT}; COMMIT;")
         return cls(path, db)
 
     @classmethod
@@ -102,9 +72,9 @@ class Store:
             raise DhdError(f"There is no run store at {path}: the run directory must be one that `run` made")
         if os.access(path.parent, os.W_OK):
             return cls.create_or_open(path)
-        with _explained(path):  # a read-only place: nothing can be writing there either
+        with explained(path):  # a read-only place: nothing can be writing there either
             db = sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1", uri=True, isolation_level=None)
-            _check_ours(db, path)
+            check_ours(db, path)
             if db.execute("PRAGMA user_version").fetchone()[0] != FORMAT:
                 raise DhdError(
                     f"The run store {path} is of an older format and in a place that cannot be written: copy the run "
@@ -125,7 +95,7 @@ class Store:
         """
         store = cls.create_or_open(path)
         try:
-            with _explained(path):
+            with explained(path):
                 verdict = store._db.execute("PRAGMA quick_check(1)").fetchone()[0]
                 if verdict != "ok":
                     raise sqlite3.DatabaseError(verdict)
@@ -143,7 +113,7 @@ class Store:
             DhdError: the store holds other content under this id.
         """
         content = json.dumps(as_json(problem), sort_keys=True)
-        with _explained(self.path):
+        with explained(self.path):
             known = self._db.execute(
                 "SELECT content FROM problems WHERE problem_id=?", (problem.problem_id,)
             ).fetchone()
@@ -158,56 +128,56 @@ class Store:
 
     def problems(self) -> Iterator[Problem]:
         """Yield the recorded problems in benchmark order."""
-        with _explained(self.path):
+        with explained(self.path):
             for (content,) in self._db.execute("SELECT content FROM problems ORDER BY ordinal, problem_id"):
                 yield _problem(self.path, content)
 
     def studies(self, problem_id: str) -> Studies:
         """Return what a recorded problem takes part in."""
-        with _explained(self.path):
+        with explained(self.path):
             row = self._db.execute("SELECT studies FROM problems WHERE problem_id=?", (problem_id,)).fetchone()
         try:
             taken = json.loads(row[0])
             return Studies(**{name: name in taken for name in ("blocks", "order", "integrator")})
         except (ValueError, TypeError) as error:
-            raise _damaged(self.path, error) from None
+            raise damaged(self.path, error) from None
 
     def remember(self, name: str, value: str) -> str:
         """Record a fact of the run once; return what is recorded."""
-        with _explained(self.path):
+        with explained(self.path):
             self._db.execute("INSERT OR IGNORE INTO meta VALUES (?,?)", (name, value))
         return self.recall(name) or value
 
     def recall(self, name: str) -> str | None:
         """Return a recorded fact of the run, or None."""
-        with _explained(self.path):
+        with explained(self.path):
             row = self._db.execute("SELECT value FROM meta WHERE name=?", (name,)).fetchone()
         return str(row[0]) if row else None
 
     def all_studies(self) -> dict[str, Studies]:
         """Return what every recorded problem takes part in."""
-        with _explained(self.path):
+        with explained(self.path):
             ids = [row[0] for row in self._db.execute("SELECT problem_id FROM problems ORDER BY ordinal, problem_id")]
         return {problem_id: self.studies(problem_id) for problem_id in ids}
 
     def add_target(self, target: Target) -> None:
         """Record a message that is to be masked. A recorded target stays."""
-        with _explained(self.path):
+        with explained(self.path):
             self._db.execute("INSERT OR IGNORE INTO targets VALUES (?,?,?)", astuple(target))
 
     def targets(self, problem_id: str | None = None) -> list[Target]:
         """Return the recorded targets, of one problem or of all, by problem and slot."""
         where, values = ("WHERE problem_id=?", (problem_id,)) if problem_id is not None else ("", ())
-        with _explained(self.path):
+        with explained(self.path):
             rows = self._db.execute(f"SELECT * FROM targets {where} ORDER BY problem_id, slot", values).fetchall()
         found = [Target(*row) for row in rows]
         if bad := [t for t in found if t.slot not in range(POOL_SIZE) or t.cell not in (None, *STABLE_CELLS)]:
-            raise _damaged(self.path, ValueError(f"the masked message {bad[0]} is none that a run chooses"))
+            raise damaged(self.path, ValueError(f"the masked message {bad[0]} is none that a run chooses"))
         return found
 
     def add_pool(self, pool: Pool) -> None:
         """Cache a pool. It is never replaced."""
-        with _explained(self.path):
+        with explained(self.path):
             self._db.execute("INSERT INTO pools VALUES (?,?)", (pool.problem_id, json.dumps(as_json(pool))))
 
     def pool(self, problem_id: str) -> Pool | None:
@@ -216,7 +186,7 @@ class Store:
         Raises:
             DhdError: the stored pool was edited.
         """
-        with _explained(self.path):
+        with explained(self.path):
             row = self._db.execute("SELECT content FROM pools WHERE problem_id=?", (problem_id,)).fetchone()
         if row is None:
             return None
@@ -237,29 +207,29 @@ class Store:
             raise ValueError(f"it is the pool of problem {pool.problem_id!r}")
         for message in pool.messages:
             query = "SELECT text FROM calls WHERE ticket=? ORDER BY attempt DESC LIMIT 1"
-            with _explained(self.path):
+            with explained(self.path):
                 row = self._db.execute(query, (f"{problem_id}/hypothesizer/{message.slot}",)).fetchone()
             if row and row[0] != message.raw:
                 raise ValueError(f"message {message.slot} is not what its hypothesizer wrote")
 
     def drop_edited_pools(self) -> None:
         """Delete the pools that are not what the run cached; they are made anew from their messages."""
-        with _explained(self.path):
+        with explained(self.path):
             ids = [row[0] for row in self._db.execute("SELECT problem_id FROM pools")]
         for problem_id in ids:
             try:
                 self.pool(problem_id)
             except EditedPoolError:
-                with _explained(self.path):
+                with explained(self.path):
                     self._db.execute("DELETE FROM pools WHERE problem_id=?", (problem_id,))
 
     def add_calls(self, rows: Sequence[CallRow]) -> None:
         """Commit calls that finished together: all of them, durably, or none. They share a batch number."""
-        with _explained(self.path):
+        with explained(self.path):
             if self._batch is None:
                 self._batch = self._db.execute("SELECT COALESCE(MAX(batch), 0) FROM calls").fetchone()[0]
             self._batch += 1
-            values = [(*_values(row), self._batch) for row in rows]
+            values = [(*row_values(row), self._batch) for row in rows]
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 self._db.executemany(f"INSERT INTO calls VALUES (NULL{',?' * len(values[0])})", values)
@@ -271,16 +241,16 @@ class Store:
 
     def attempts(self, ticket: str) -> list[CallRow]:
         """Return the stored attempts at a ticket, first to last."""
-        with _explained(self.path):
-            rows = self._db.execute(f"{_SELECT} WHERE ticket=? ORDER BY attempt", (ticket,)).fetchall()
-            return [_call_row(row) for row in rows]
+        with explained(self.path):
+            rows = self._db.execute(f"{SELECT} WHERE ticket=? ORDER BY attempt", (ticket,)).fetchall()
+            return [read_row(row) for row in rows]
 
     def calls(self, problem_id: str) -> dict[str, list[CallRow]]:
         """Return all attempts of a problem, by ticket."""
-        with _explained(self.path):
-            rows = self._db.execute(f"{_SELECT} WHERE problem_id=? ORDER BY ticket, attempt", (problem_id,)).fetchall()
+        with explained(self.path):
+            rows = self._db.execute(f"{SELECT} WHERE problem_id=? ORDER BY ticket, attempt", (problem_id,)).fetchall()
             found: dict[str, list[CallRow]] = {}
-            for row in map(_call_row, rows):
+            for row in map(read_row, rows):
                 found.setdefault(row.ticket, []).append(row)
             return found
 
@@ -292,20 +262,20 @@ class Store:
         """
         try:
             if table == "calls":
-                row += _SINCE_FORMAT_1[table][: max(0, _COLUMNS[table] - len(row))]
-                _call_row((*row[1:16], row[17]))
+                row += SINCE_FORMAT_1[table][: max(0, COLUMNS[table] - len(row))]
+                read_row((*row[1:16], row[17]))
             elif table == "targets":
                 Target(*row)
             elif table == "meta":
                 str(row[1])
             elif table == "problems":
-                row += _SINCE_FORMAT_1[table][: max(0, _COLUMNS[table] - len(row))]
+                row += SINCE_FORMAT_1[table][: max(0, COLUMNS[table] - len(row))]
                 Problem.from_json(json.loads(row[2]))
             else:
                 Pool.from_json(json.loads(row[1]))
         except (ValueError, TypeError, KeyError, IndexError, sqlite3.DatabaseError):
             return False
-        with _explained(self.path), contextlib.suppress(sqlite3.IntegrityError):
+        with explained(self.path), contextlib.suppress(sqlite3.IntegrityError):
             self._db.execute(f"INSERT INTO {table} VALUES ({','.join('?' * len(row))})", row)
             return True
         return False
@@ -316,9 +286,9 @@ class Store:
         Raises:
             DhdError: a row is not what was written.
         """
-        with _explained(self.path):
-            for row in self._db.execute(_SELECT):
-                _call_row(row)
+        with explained(self.path):
+            for row in self._db.execute(SELECT):
+                read_row(row)
             pools = [row[0] for row in self._db.execute("SELECT problem_id FROM pools")]
         for problem in pools:
             self.pool(problem)
@@ -328,16 +298,16 @@ class Store:
     @contextlib.contextmanager
     def one_commit(self) -> Iterator[None]:
         """Commit everything in the block at once."""
-        with _explained(self.path):
+        with explained(self.path):
             self._db.execute("BEGIN")
             yield
             self._db.execute("COMMIT")
 
     def role_calls(self, role: str) -> list[CallRow]:
         """Return every stored call of a role, in the order in which they were committed."""
-        with _explained(self.path):
-            rows = self._db.execute(f"{_SELECT} WHERE role=? ORDER BY id", (role,)).fetchall()
-            return [_call_row(row) for row in rows]
+        with explained(self.path):
+            rows = self._db.execute(f"{SELECT} WHERE role=? ORDER BY id", (role,)).fetchall()
+            return [read_row(row) for row in rows]
 
     def answering_models(self) -> dict[str, dict[str, int]]:
         """Return role -> model id that came back -> answered calls."""
@@ -350,7 +320,7 @@ class Store:
     def _models(self, where: str) -> dict[str, dict[str, int]]:
         query = f"SELECT role, model, COUNT(*) FROM calls WHERE {where} GROUP BY role, model ORDER BY role, model"
         found: dict[str, dict[str, int]] = {}
-        with _explained(self.path):
+        with explained(self.path):
             for role, model, count in self._db.execute(query):
                 found.setdefault(role, {})[model] = count
         return found
@@ -362,94 +332,12 @@ class Store:
             "FROM calls GROUP BY role, status ORDER BY role, status"
         )
         names = ("role", "status", "calls", "prompt_tokens", "cached_tokens", "completion_tokens")
-        with _explained(self.path):
+        with explained(self.path):
             return [dict(zip(names, row, strict=True)) for row in self._db.execute(query)]
-
-
-_SELECT = (
-    "SELECT ticket, attempt, key, role, problem_id, seed, status, text, reasoning, finish_reason, prompt_tokens, "
-    "cached_tokens, completion_tokens, model, error, digest FROM calls"
-)
-
-
-def _call_row(row: tuple[Any, ...]) -> CallRow:
-    *values, digest = row
-    if digest != _digest(values):
-        raise sqlite3.DatabaseError(f"the stored call {values[0]!r} is not what was written")
-    ticket, attempt, key, role, problem_id, seed, *reply = values
-    return CallRow(ticket, attempt, key, role, problem_id, seed, ChatReply(*reply))
-
-
-def _values(row: CallRow) -> tuple[Any, ...]:
-    reply = row.reply
-    values = (
-        row.ticket, row.attempt, row.key, row.role, row.problem_id, row.seed, reply.status, storable(reply.text),
-        reply.reasoning and storable(reply.reasoning), reply.finish_reason, reply.prompt_tokens, reply.cached_tokens,
-        reply.completion_tokens, reply.model, reply.error and storable(reply.error),
-    )  # fmt: skip
-    return (*values, time.time(), _digest(values))
-
-
-def _digest(values: Sequence[Any]) -> str:
-    """Return a digest of a row, so that a damaged one is never taken for an answer."""
-    return hashlib.sha256(repr(tuple(values)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _problem(path: Path, content: Any) -> Problem:
     try:
         return Problem.from_json(json.loads(content))
     except (ValueError, TypeError, KeyError) as error:
-        raise _damaged(path, error) from None
-
-
-def _check_ours(db: sqlite3.Connection, path: Path) -> None:
-    """Refuse a SQLite file of another program, or of a later format."""
-    owner = db.execute("PRAGMA application_id").fetchone()[0]
-    tables = db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
-    if owner != APPLICATION_ID and (owner or tables):
-        raise DhdError(f"The file {path} must be a run store of dhd-labels, but another program made it. Move it away.")
-    found = db.execute("PRAGMA user_version").fetchone()[0]
-    if owner == APPLICATION_ID and found not in (1, FORMAT):
-        raise DhdError(
-            f"The run store {path} must have format 1 or {FORMAT}, got {found}: use the version of dhd-labels that "
-            "made it."
-        )
-
-
-@contextlib.contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into sentences that say what happened to the paid work and what to do."""
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        if "full" in str(error) or "disk I/O" in str(error):
-            raise DhdError(
-                f"The disk of {path} is full or failing ({error}). Every call committed so far is safe: make room and "
-                "run the same command again."
-            ) from None
-        if "locked" in str(error):
-            raise DhdError(f"The run store {path} is locked by another process: wait for it, or stop it.") from None
-        if "readonly" in str(error) or "unable to open" in str(error):
-            raise DhdError(f"The run store {path} cannot be written ({error}): check its permissions.") from None
-        raise _damaged(path, error) from None
-    except sqlite3.DatabaseError as error:
-        raise _damaged(path, error) from None
-
-
-class EditedPoolError(DhdError):
-    """A pool is not what the run cached."""
-
-
-def edited_pool(path: Path, problem_id: str, error: object) -> EditedPoolError:
-    """Return the error of a pool that is not what the run cached."""
-    return EditedPoolError(
-        f"The pool of problem {problem_id!r} in {path} was changed: {error}. Pools are never edited. Restore the "
-        "stored file, or run again with --salvage: the pool is then made anew from its stored messages."
-    )
-
-
-def _damaged(path: Path, error: Exception) -> DhdError:
-    return DhdError(
-        f"The run store {path} is damaged or not a store ({error}). It was left as it is. "
-        "Run again with --salvage to keep the damaged file aside and go on with every call that can still be read."
-    )
+        raise damaged(path, error) from None

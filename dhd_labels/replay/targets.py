@@ -28,16 +28,19 @@ def check_targets(config: RunConfig, problem_ids: Iterable[str]) -> None:
             )
 
 
-def why_not_yet(results: Sequence[ProblemResult], problems: int) -> str:
+def why_not_yet(results: Iterable[ProblemResult], problems: int) -> str:
     """Return why targets cannot be chosen by rule yet, or nothing.
 
     A rule that takes the strongest effects must have seen them all, or the choice would depend on where runs stopped.
     """
-    if len(results) < problems:
-        return f"masked messages are chosen by rule once all {problems} problems are run, this time {len(results)} were"
-    waiting = sum(result.pool is None and "server_error" in (result.reason or "") for result in results)
-    missing = sum(result.planned - len(result.outcomes) - len(result.masked) for result in results)
-    missing += sum(outcome.reason == "server_error" for result in results for outcome in result.outcomes)
+    run = waiting = missing = 0
+    for result in results:
+        run += 1
+        waiting += result.pool is None and "server_error" in (result.reason or "")
+        missing += result.planned - len(result.outcomes) - len(result.masked)
+        missing += sum(outcome.reason == "server_error" for outcome in result.outcomes)
+    if run < problems:
+        return f"masked messages are chosen by rule once all {problems} problems are run, this time {run} were"
     if waiting or missing:
         return (
             f"masked messages are chosen by rule once every replay is answered, {missing} replays and the pools of "

@@ -14,10 +14,10 @@ from dhd_labels.engines.base import ChatReply
 from dhd_labels.errors import DhdError
 from dhd_labels.grading import grader, rules
 from dhd_labels.grading.grader import grade_by_rules
+from dhd_labels.replay.call_rows import CallRow
 from dhd_labels.replay.collect import judge_reply
 from dhd_labels.replay.judge import evaluator_call, evaluator_calls, evaluator_ticket, grader_for
 from dhd_labels.replay.run import run
-from dhd_labels.replay.store import CallRow
 from dhd_labels.report.summary import summarise
 from tests.replay.test_run import Spy
 from tests.replay.test_studies import results

@@ -14,10 +14,11 @@ from support import oracle, reply
 
 from dhd_labels.engines.base import ChatRequest, EngineIdentity, RequestOptions, Turn
 from dhd_labels.protocol.roles import recruiter_call
+from dhd_labels.replay.call_rows import CallRow
 from dhd_labels.replay.calls import Call
 from dhd_labels.replay.problems import load_problems
 from dhd_labels.replay.run import run
-from dhd_labels.replay.store import CallRow, Store
+from dhd_labels.replay.store import Store
 from tests.replay.test_run import Spy
 
 ENGINE = EngineIdentity("vllm", "1", "m", "r")

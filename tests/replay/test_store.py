@@ -12,10 +12,11 @@ import pytest
 from support import ROOT, message, pool, problem, reply
 
 from dhd_labels.errors import DhdError
+from dhd_labels.replay.call_rows import CallRow
 from dhd_labels.replay.lock import RunLock
 from dhd_labels.replay.plan import Studies
 from dhd_labels.replay.salvage import salvage
-from dhd_labels.replay.store import CallRow, Store
+from dhd_labels.replay.store import Store
 
 
 def row(number: int, text: str = "hello") -> CallRow:
