@@ -28,7 +28,8 @@ class ProblemResult:
     """Everything known of one problem. `pool` is None unless `status` is "ok"; `reason` says what is missing.
 
     `proposals` are the verdicts on the messages' own answers, in slot order (empty without a pool). `outcomes` are
-    those of whole messages, `masked` those of component masking of the `targets`.
+    those of whole messages, `masked` those of component masking of the `targets`;
+    `planned` counts both, `planned_masked` the latter.
     """
 
     problem: Problem
@@ -42,6 +43,7 @@ class ProblemResult:
     masked: tuple[Outcome, ...]
     planned: int
     targets: tuple[Target, ...] = ()
+    planned_masked: int = 0
 
     def groups(self) -> dict[tuple[str, str], tuple[Outcome, ...]]:
         """Return the outcomes by (integrator, order): a label belongs to one such group. The main one comes first."""
@@ -99,6 +101,7 @@ def collect_problem(store: Store, config: RunConfig, models: Models, problem: Pr
         tuple(o for o in outcomes if o.replay.mask is not None),
         len(planned),
         tuple(targets),
+        sum(replay.mask is not None for replay in planned),
     )
 
 

@@ -37,7 +37,7 @@ def why_not_yet(results: Iterable[ProblemResult], problems: int) -> str:
     for result in results:
         run += 1
         waiting += result.pool is None and "server_error" in (result.reason or "")
-        missing += result.planned - len(result.outcomes) - len(result.masked)
+        missing += result.planned - result.planned_masked - len(result.outcomes)
         missing += sum(outcome.reason == "server_error" for outcome in result.outcomes)
     if run < problems:
         return f"masked messages are chosen by rule once all {problems} problems are run, this time {run} were"
