@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -70,3 +71,15 @@ def test_no_file_names_a_machine_path() -> None:
         if file.suffix in {".py", ".md", ".yaml", ".toml", ".jinja", ""} and file.is_file():
             text = file.read_text(encoding="utf-8", errors="replace")
             assert not [place for place in places if place in text], file
+
+
+def test_no_possessive_quantifier_stands_on_a_group() -> None:
+    """CPython 3.11.2, which Debian 12 ships, matches `(a|b)*+` wrongly."""
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for folder in ("dhd_labels", "selectors", "training")
+        for path in (ROOT / folder).rglob("*.py")
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if re.search(r"\)(?:[*+?]|\{\d*,?\d*\})\+|\(\?>", line)
+    ]
+    assert found == []

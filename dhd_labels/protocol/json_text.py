@@ -16,7 +16,7 @@ _MAX_DEPTH = 64
 _MAX_TRIES = 32
 _START = re.compile(r'\{\s*["}]|\[\s*[\[{"]')
 # A string runs to the end of the text when it is not closed: an unclosed one is then scanned once, not once a quote.
-_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
+_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|([a-zA-Z]+)|(.))", re.DOTALL)
 # LaTeX commands that begin like the escapes for newline, return and tab. Backspace and form feed are never meant.
 _LATEX_COMMANDS = """
