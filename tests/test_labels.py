@@ -99,7 +99,14 @@ def test_unmatched_draws_come_before_blocks_for_the_single_draw_effect() -> None
 
 @pytest.mark.parametrize(
     ("answer", "status", "correct"),
-    [("7", "graded", True), ("8", "graded", False), ("", "no_answer", None), ("blue", "undetermined", None)],
+    [
+        ("7", "graded", True),
+        ("8", "graded", False),
+        ("", "no_answer", None),
+        ("blue", "undetermined", None),
+        ("I do not know", "no_answer", None),
+        ("\\boxed{\\text{unknown}}", "no_answer", None),
+    ],
 )
 def test_an_unreadable_proposal_is_unknown_never_wrong(answer: str, status: str, correct: bool | None) -> None:
     found = grade_proposal(problem(), message(0, proposed_answer=answer), grade_by_rules)

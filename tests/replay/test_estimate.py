@@ -12,7 +12,10 @@ from support import EVERYTHING, oracle
 
 from dhd_labels.config import RunConfig, load_config
 from dhd_labels.errors import DhdError
-from dhd_labels.replay.estimate import allot, plan_run
+from dhd_labels.protocol.roles import replay_call
+from dhd_labels.replay.estimate import _measure, _Shape, _StandIn, _text, allot, plan_run
+from dhd_labels.replay.plan import Studies, plan_shape
+from dhd_labels.replay.problems import load_problems
 from dhd_labels.replay.run import run
 from dhd_labels.replay.run_plan import CHARACTERS_A_TOKEN, RunPlan
 from tests.bench.campaign import campaign
@@ -147,3 +150,19 @@ def test_settings_that_mean_nothing_are_refused(setting: str, words: str) -> Non
 def test_more_masked_messages_than_there_are_cannot_be_planned() -> None:
     plan = plan_run(oracle("masking={cases: {indeterminate: 100000}, repeats: 1}", "benchmark.size=3"))
     assert {s.study: s.units for s in plan.studies}["masking"] == 15
+
+
+def test_shared_prefixes_of_prompts_of_the_expected_length_are_counted_exactly() -> None:
+    """The formula against the trie of every rendered prompt, masked messages aside."""
+    config = oracle(*EVERYTHING, "masking=null", "protocol.subsets=[[0,2],[1,3,4]]")
+    problem = load_problems(config)[0][0]
+    stand_in = _StandIn(config, problem)
+    for role in ("integrator", "other_integrator"):
+        replays = [r for r in plan_shape(config, Studies(True, True, True)) if r.role == role]
+        prompts = {_text(replay_call(config, problem.visible(), stand_in.pool, r).turns) for r in replays}
+        ordered = sorted(prompts)
+        common = [0, *(len(_prefix(a, b)) for a, b in itertools.pairwise(ordered))]
+        trie = sum(len(text) - shared for text, shared in zip(ordered, common, strict=True))
+        counted = _measure(config, problem).computed(_Shape.of(replays))
+        # Messages begin alike ("Message 1", "Message 2"); to which part these few characters belong is not tracked.
+        assert abs(trie - counted) <= len("\n\nMessage ") * len(prompts)

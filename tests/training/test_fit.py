@@ -245,8 +245,6 @@ def test_from_a_written_data_set_to_json(
 
 def test_sensitivity_rows_do_not_count_a_problem_twice() -> None:
     """Rows of the reversed order, and of an integrator that never solved alone, are left out."""
-    import pandas as pd
-
     from training.data import main_groups
 
     messages = pd.DataFrame(
@@ -260,3 +258,19 @@ def test_sensitivity_rows_do_not_count_a_problem_twice() -> None:
     assert main_groups(messages)["integrator"].tolist() == ["a", "c"]
     no_alone = messages.assign(single_effect=None)
     assert main_groups(no_alone)["integrator"].tolist() == ["a", "b", "c"], "a run without `alone` keeps its rows"
+
+
+def test_loading_labels_leaves_the_sensitivity_rows_out(kit: Any) -> None:
+    from training.data import load_data
+
+    world = kit.simulate(12, 0)
+
+    def load_frame(labels: str, config: str, splits: tuple[str, ...]) -> pd.DataFrame:
+        frame: pd.DataFrame = getattr(world, config).assign(split="train")
+        if config == "messages":
+            reversed_rows = frame.assign(order="reversed", single_effect=None)
+            return pd.concat([frame, reversed_rows], ignore_index=True)
+        return frame
+
+    loaded = load_data("labels", ("train",), load_frame)
+    assert loaded.n_pools == 12 and len(loaded.y) == 60
