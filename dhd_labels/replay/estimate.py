@@ -45,7 +45,7 @@ def plan_run(config: RunConfig, limit: int | None = None) -> RunPlan:
     counts = allot([len(source) for source in sources], limit)
     for source, count in zip(sources, counts, strict=True):
         source.add_to(total, count)
-    total.add_masking()
+    total.add_masking(whole=sum(counts) == sum(map(len, sources)))
     roles = tuple(total.role(name) for name in config.bound_roles)
     probed = min(config.probe_prompts, sum(map(len, sources))) * sum(role in config.bound_roles for role in REPLAYING)
     plans = tuple(source.plan(count) for source, count in zip(sources, counts, strict=True))
@@ -218,13 +218,16 @@ class _Totals:
             self._replay(role, self._shape(studies, role), sizes, times)
         self._count(self.shapes[studies], times)
 
-    def add_masking(self) -> None:
-        """Add the masked replays; which messages they mask is known only once the blocks are graded."""
+    def add_masking(self, *, whole: bool) -> None:
+        """Add the masked replays; which messages they mask is known only once the blocks of a whole run are graded."""
         masking = self.config.masking
         if masking is None or self.typical is None:
             return
         repeated = sum(times for studies, times in self.by_studies.items() if studies.blocks)
-        cases = min(sum(masking.cases.values()), POOL_SIZE * repeated) + len(masking.targets)
+        by_rule = min(sum(masking.cases.values()), POOL_SIZE * repeated) if whole else 0
+        cases = by_rule + len(masking.targets)
+        if not cases:
+            return
         planned = [r for r in plan_shape(self.config, Studies(False), 1) if r.mask]
         self._replay("integrator", _Shape.of(planned), self.typical, cases)
         self._count(planned, cases)

@@ -147,6 +147,12 @@ def test_settings_that_mean_nothing_are_refused(setting: str, words: str) -> Non
         oracle(setting)
 
 
+def test_a_limited_plan_masks_only_what_is_listed() -> None:
+    config = oracle("masking={cases: {indeterminate: 2}, targets: [{problem_id: 'oracle:001', slot: 0}], repeats: 1}")
+    units = [{s.study: s.units for s in plan_run(config, limit).studies}["masking"] for limit in (5, None)]
+    assert units == [1, 3]
+
+
 def test_more_masked_messages_than_there_are_cannot_be_planned() -> None:
     plan = plan_run(oracle("masking={cases: {indeterminate: 100000}, repeats: 1}", "benchmark.size=3"))
     assert {s.study: s.units for s in plan.studies}["masking"] == 15
