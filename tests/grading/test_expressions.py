@@ -35,7 +35,7 @@ EQUAL = [
     ("(2,1),(1,2)", "(x,y)=(1,2),(2,1)"), ("(2, 1), (3, 1), (1, 2), (1, 3)", "\\{(1,2),(1,3),(2,1),(3,1)\\}"),
     ("x=1", "1"), ("1", "x=1"), ("x=1 \\text{ or } x=2", "x \\in \\{1,2\\}"), ("x=1 \\text{ or } x=2", "1,2"),
     ("x=1,2", "1,2"), ("x=\\pm 1", "-1, 1"), ("\\pm \\frac{9}{4}", "\\frac{9}{4},-\\frac94"),
-    ("[0,1]", "0\\leq x\\leq 1"), ("(0,1)", "0<x<1"), ("x\\in(0,1)", "(0,1)"), ("\\lambda \\geq e", "\\lambda\\ge e"),
+    ("[0,1]", "0\\leq x\\leq 1"), ("(0,\\infty)", "x>0"), ("\\lambda \\geq e", "\\lambda\\ge e"),
     ("\\lambda \\geq e", "[e, \\infty)"), ("(-\\infty, 0) \\cup (1, \\infty)", "x<0 \\text{ or } x>1"),
     ("f(x)=x", "f(x) = x"), ("f(x)=x", "f(n)=n"), ("f(x)=x", "x"), ("1999", "1999"), ("\\boxed{1999}", "1999."),
     ("1999", "\\text{1999}"), ("1999", "M = 1999"), ("1999", "1,999"), ("10^{6}", "1000000"),
@@ -101,6 +101,13 @@ def verdict(gold: str, given: str) -> Verdict:
 def test_equal_expressions(one: str, other: str) -> None:
     assert verdict(one, other).correct is True
     assert verdict(other, one).correct is True
+
+
+@pytest.mark.parametrize("gold", ["0<x<1", "x\\in(0,1)"])
+def test_a_range_of_a_symbol_may_be_answered_by_an_open_interval_but_a_pair_not_by_a_range(gold: str) -> None:
+    assert verdict(gold, "(0,1)").correct is True
+    assert verdict("(0,1)", gold).correct is None
+    assert verdict("(0,1)", gold.replace("1", "2")).correct is False
 
 
 @pytest.mark.parametrize(("one", "other"), UNEQUAL)
