@@ -71,6 +71,8 @@ class _Comparer:
     # Values.
 
     def _values(self, one: Node, other: Node) -> Comparison:
+        if any(node.kind == "apply" for tree in (one, other) for node in walk(tree)):
+            return "unknown"  # a function that is not known here
         infinite = [_infinity(node) for node in (one, other)]
         if any(infinite):
             return "equal" if infinite[0] == infinite[1] else "unequal"
@@ -98,7 +100,8 @@ class _Comparer:
         half_turn = Node("num", value=Fraction(180))
         in_radians = Node("mul", (marked.args[0], Node("div", (Node("sym", name=r"\pi"), half_turn))))
         if turns:
-            return self._scalars(in_radians, bare)
+            found = self._scalars(in_radians, bare)
+            return "unknown" if found == "unequal" and symbols(bare) else found
         arc = any(node.kind == "call" and node.name.startswith("arc") for node in walk(bare))
         near = found == "unequal" and (
             _rounds_to(bare, in_radians) or abs(_roughly(bare) - _roughly(in_radians)) < _NEAR

@@ -15,7 +15,7 @@ from dhd_labels.grading.mathtext import read_math
 from dhd_labels.grading.notation import Node, UnreadableError
 from dhd_labels.grading.quantity import Tolerance, compare_quantities, read_quantity
 from dhd_labels.grading.structure import structure
-from dhd_labels.grading.units import NO_UNIT, RADIAN, Unit, read_unit
+from dhd_labels.grading.units import NO_UNIT, RADIAN, Unit, factor, read_unit
 from dhd_labels.grading.workers import compare_in_worker
 
 _LABELS = {
@@ -33,6 +33,8 @@ _UNITS = {
     "pound", "second", "minute", "hour", "day", "week", "month", "year", "liter", "milliliter", "radian", "dollar",
     "cent",
 }  # fmt: skip
+_SLIP = Fraction(1, 10**9)
+"""Relative error of a conversion factor."""
 _POWER = r"(?:\s*\^\s*\{?\s*-?[0-9]\s*\}?)?"
 _FONT_TAIL = re.compile(rf"(\\(?:text|textrm|mathrm|rm|operatorname)\s*\{{[^{{}}]*\}}{_POWER})\s*$")
 _WORD_TAIL = re.compile(rf"(?<=[0-9)}}\s])(?<=\s)([A-Za-z]{{2,}}{_POWER})\s*$")
@@ -56,8 +58,6 @@ _NO_SYMBOL = re.compile(
 _NUMERAL = re.compile(r"(?:[A-Za-z]\s*=)?[-+0-9.,/\s]*(?:\\frac\s*(?:\{\d+\}\s*\{\d+\}|\d\d))?\s*$")
 _CAPITALS = re.compile(r"(?<![A-Za-z\\])[A-Z]{2,}(?![A-Za-z])")
 DOLLAR = Unit((("dollar", 1),))
-_RATIOS = {Fraction(n) for n in (2, 3, 5, 7, 12, 24, 36, 52, 60, 365, 1440, 3600, 86400, 5280, 1760)}
-"""How many of one unit make another, where it is no power of ten."""
 _BRACES = re.compile(r"\\.|[{}]", re.DOTALL)
 
 
@@ -105,6 +105,10 @@ def decide_expression(reference: str, answer: str) -> Decision:
         given = _side(answer, glued=True)
     elif given.unit and not gold.unit:
         gold = _side(reference, glued=True)
+    if any(_has_symbols(one.text) and other.doubtful for one, other in ((gold, given), (given, gold))):
+        gold, given = (
+            _Side(side.doubtful or side.text, NO_UNIT if side.doubtful else side.unit) for side in (gold, given)
+        )
     found = _decide_sides(gold, given, reference, answer)
     if found.correct is None:
         return found
@@ -130,9 +134,9 @@ def _decide_sides(gold: _Side, given: _Side, reference: str, answer: str) -> Dec
     if bare.has_mark:
         return undecided(answer, "the units differ")
     found = _decide(gold.text, given.text)
-    if found.correct and marked.unit == RADIAN and r"\pi" not in marked.text:
+    if marked.unit == RADIAN and r"\pi" not in bare.text:
         return undecided(answer, "an angle in degrees or radians")
-    if found.correct is False and (_has_symbols(bare.text) or _may_be_converted(gold.text, given.text)):
+    if found.correct is False and (_has_symbols(bare.text) or _may_be_converted(marked.text, marked.unit, bare.text)):
         return undecided(answer, "a unit on one side only")
     return found
 
@@ -143,10 +147,11 @@ def _decide_bare(gold: _Side, given: _Side) -> Decision:
     if found.correct is not False:
         return found
     for one, other in ((gold, given), (given, gold)):
-        percent = _PERCENT_SIGN.sub("", one.text) if not _PERCENT_SIGN.search(other.text) else one.text
-        for less in {percent, _without_loose_unit(one.text)} - {one.text}:
-            if _decide(less, other.text).correct:
-                return undecided(given.text, "a unit on one side only")
+        percent = "" if _PERCENT_SIGN.search(other.text) else _PERCENT_SIGN.sub("", one.text)
+        loose, unit = _without_loose_unit(one.text)
+        same = any(less and _decide(less, other.text).correct for less in {percent, loose} - {one.text})
+        if same or _may_be_converted(loose, unit, other.text):
+            return undecided(given.text, "a unit on one side only")
     return found
 
 
@@ -167,15 +172,14 @@ def _in_radians(side: _Side) -> str:
     return rf"({bare})\cdot\frac{{\pi}}{{180}}" if bare != side.text else side.text
 
 
-def _may_be_converted(one: str, other: str) -> bool:
-    """Whether two numbers differ by what a change of the unit does."""
-    values = [read_quantity(text) for text in (one, other)]
-    if not values[0] or not values[1] or not values[0].value or not values[1].value:
+def _may_be_converted(text: str, unit: Unit, other: str) -> bool:
+    """Whether a number without a unit is one with a unit after a change of the unit."""
+    one, bare = read_quantity(text), read_quantity(other)
+    if one is None or bare is None or len(unit.factors) != 1:
         return False
-    ratio = abs(values[0].value / values[1].value)
-    ratio = max(ratio, 1 / ratio)
-    digits = str(ratio.numerator)
-    return ratio in _RATIOS or (ratio.denominator == 1 and digits == "1" + "0" * (len(digits) - 1))
+    power = unit.factors[0][1]
+    factors = [factor(unit, Unit(((name, power),))) for name in sorted(_UNITS)]
+    return any(f and abs(one.value * Fraction(f) - bare.value) <= _SLIP * abs(bare.value) for f in factors)
 
 
 def _decide(gold: str, given: str) -> Decision:
@@ -253,15 +257,15 @@ def _has_symbols(text: str) -> bool:
     return any(character.isalpha() for character in rest)
 
 
-def _without_loose_unit(text: str) -> str:
-    """Return a text without letters behind it, set apart, that could be any unit."""
+def _without_loose_unit(text: str) -> tuple[str, Unit]:
+    """Split off letters at the end, set apart, that could be any unit."""
     found = _LOOSE_TAIL.search(text)
-    if found is None or bool(found[1]) != bool(found[3]):
-        return text
-    if _has_symbols(text[: found.start()]) and not (found[1] or text[: found.start()].endswith(")")):
-        return text
+    rest = text[: found.start()].strip() if found else ""
+    if not found or not rest or bool(found[1]) != bool(found[3]):
+        return text, NO_UNIT
     unit = read_unit(found[2])
-    return text[: found.start()] if unit is not None and unit.factors and text[: found.start()].strip() else text
+    set_apart = found[1] or rest.endswith(")") or not _has_symbols(rest)
+    return (rest, unit) if set_apart and unit is not None and unit.factors else (text, NO_UNIT)
 
 
 def _labelled(text: str) -> dict[str, str] | None:
