@@ -261,7 +261,8 @@ def test_lists_of_plus_minus_values_are_the_lists_of_both(values: set[int], with
 
 UNSURE = [
     # plus-minus signs that go together or not
-    ("(\\pm 2,\\pm 5)", "(\\pm 2,\\mp 5)"), ("(\\pm 2,\\pm 5)", "(2,5),(-2,-5)"), ("\\pm 2\\pm\\sqrt5", "\\pm(2+\\sqrt5)"),
+    ("(\\pm 2,\\pm 5)", "(\\pm 2,\\mp 5)"), ("(\\pm 2,\\pm 5)", "(2,5),(-2,-5)"),
+    ("\\pm 2\\pm\\sqrt5", "\\pm(2+\\sqrt5)"),
     # functions that are not known, or products
     ("\\phi(3n)", "3\\phi(n)"), ("\\zeta(6)", "3\\zeta(2)"), ("v(3t)", "3v(t)"), ("\\tau(n)", "n\\tau"),
     ("\\Gamma(m)", "(m-1)!"), ("\\mu(1)", "\\infty"), ("\\omega(2k)+1", "2\\omega(k)+1"),
@@ -271,7 +272,8 @@ UNSURE = [
     ("8", "8\\text{ percent}"), ("30\\%", "30"), ("\\frac15", "0.2\\text{ percent}"), ("\\pi", "\\pi^\\circ"),
     ("25^\\circ", "25\\text{ s}"), ("25^\\circ", "25\\text{ hours}"), ("25^\\circ", "25^\\circ\\text{C}"),
     ("7\\text{ hours}", "420"), ("7\\text{ cm}^2", "7\\text{ cm}"), ("25", "25\\text{ rad}"), ("2", "200\\text{ cm}"),
-    ("20^\\circ+\\frac{\\pi}{9}", "40^\\circ"), ("\\arctan 3", "71.57^\\circ"), ("90^\\circ-\\beta", "\\frac{\\pi}{2}-\\beta"),
+    ("20^\\circ+\\frac{\\pi}{9}", "40^\\circ"), ("\\arctan 3", "71.57^\\circ"),
+    ("90^\\circ-\\beta", "\\frac{\\pi}{2}-\\beta"),
     # conditions that hold together or in turn; capital letters that may be digits or points
     ("(-\\infty,1)\\cup(4,\\infty)", "x<1 and x>4"), ("x>1, x<4", "x<1, x>4"), ("PQR", "RQP"), ("2MN", "2NM"),
     ("(4,567)", "4,567"), ("4=5", "5"),
@@ -292,7 +294,8 @@ def test_what_may_mean_two_things_is_undetermined(one: str, other: str) -> None:
     [
         ("25^\\circ", "25\\text{ rad}", False), ("180^\\circ", "\\pi\\text{ rad}", True),
         ("20\\text{ degrees}", "\\frac{\\pi}{9}", True), ("20\\text{ degrees}", "20^\\circ", True),
-        ("20\\%", "20\\text{ percent}", True), ("20\\%", "30\\text{ percent}", False), ("20\\text{ percent}", "0.2", True),
+        ("20\\%", "20\\text{ percent}", True), ("20\\%", "30\\text{ percent}", False),
+        ("20\\text{ percent}", "0.2", True),
         ("\\$3", "300\\text{ cents}", True), ("\\$3", "3 cents", False), ("\\$3", "3 dollars", True),
         ("7\\text{ cm}", "7", True), ("7\\text{ cm}", "8", False), ("t=7\\text{ hours}", "7", True),
         ("7\\text{ hours}", "7\\text{ minutes}", False), ("9\\pi\\text{ cm}^2", "9\\pi", True),
