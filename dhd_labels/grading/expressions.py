@@ -149,7 +149,9 @@ def _decide_bare(gold: _Side, given: _Side) -> Decision:
     for one, other in ((gold, given), (given, gold)):
         percent = "" if _PERCENT_SIGN.search(other.text) else _PERCENT_SIGN.sub("", one.text)
         loose, unit = _without_loose_unit(one.text)
-        same = any(less and _decide(less, other.text).correct for less in {percent, loose} - {one.text})
+        glued = _GLUED_TAIL.search(one.text)
+        word = one.text[: glued.start()] if glued and len(glued[1]) > 1 and _side(one.text, glued=True).unit else ""
+        same = any(less and _decide(less, other.text).correct for less in {percent, loose, word} - {one.text})
         if same or _may_be_converted(loose, unit, other.text):
             return undecided(given.text, "a unit on one side only")
     return found
@@ -264,6 +266,8 @@ def _without_loose_unit(text: str) -> tuple[str, Unit]:
     if not found or not rest or bool(found[1]) != bool(found[3]):
         return text, NO_UNIT
     unit = read_unit(found[2])
+    if found[2] == "e" and "text" not in (found[1] or "text"):
+        return text, NO_UNIT
     set_apart = found[1] or rest.endswith(")") or not _has_symbols(rest)
     return (rest, unit) if set_apart and unit is not None and unit.factors else (text, NO_UNIT)
 

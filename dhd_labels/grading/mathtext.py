@@ -288,12 +288,9 @@ class _Reader:
         """Whether a symbol before a bracket can hardly be a function of it; looks ahead, once for each bracket."""
         if self._at not in self._products:
             start, pieces = self._at, list(self._tokens)
-            inside = self._bracket()
+            inside, power = self._bracket(), self._next == "^"
             self._at, self._tokens = start, pieces
-            is_sum = inside.kind == "group" and inside.args[0].kind in ("add", "sub", "pm")
-            factor = is_sum and name.partition("_")[0] in _FACTOR_NAMES
-            itself = inside.kind == "group" and any(n.kind == "sym" and n.name == name for n in _walk(inside))
-            self._products[start] = name not in _FUNCTION_NAMES and (factor or itself)
+            self._products[start] = inside.kind == "group" and _is_factor(name, inside.args[0], power)
         return self._products[self._at]
 
     def _index(self) -> str:
@@ -452,6 +449,17 @@ class _Reader:
         while self._kind == "word" or self._next in (r"\pi", r"\frac", r"\sqrt") or self._next in GREEK:
             left = Node("mul", (left, self._power()))
         return left
+
+
+def _is_factor(name: str, inside: Node, power: bool) -> bool:
+    """Whether a symbol before brackets multiplies what is inside of them; `power`: their power follows."""
+    letters = {node.name for node in _walk(inside) if node.kind == "sym"}
+    if name in _FUNCTION_NAMES:
+        return False
+    if name in ("e", "i", r"\pi") and not letters - {"e", "i", r"\pi"}:
+        # "\\pi(10)" may be a number of primes, "\\pi(0.1)^2" is an area.
+        return name != r"\pi" or power or not (inside.kind == "num" and inside.name.isdigit())
+    return name in letters or (inside.kind in ("add", "sub", "pm") and name.partition("_")[0] in _FACTOR_NAMES)
 
 
 def _walk(node: Node) -> Iterator[Node]:

@@ -76,7 +76,7 @@ def _list(items: list[Node], joint: str = "") -> Node:
             "list", tuple(_value_of(item) if len(set(names)) == 1 and item.kind == "where" else item for item in items)
         )
     if len(set(names)) < len(names):
-        return Node("list", tuple(items))
+        raise UnreadableError("values of several symbols in turn")
     return Node("named", tuple(sorted(items, key=lambda item: item.name)))
 
 
