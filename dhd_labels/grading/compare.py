@@ -65,7 +65,7 @@ class _Comparer:
         if kinds == {"tuple", "list"}:
             return "unequal" if self._unordered(one.args, other.args) == "unequal" else "unknown"
         # A set is no pair, a list no single value; a set of one value is that value to some.
-        single = [node for node in (one, other) if node.kind in ("set", "list") and len(node.args) == 1]
+        single = [node for node in (one, other) if self._is_single(node)]
         return "unknown" if single or "union" in kinds else "unequal"
 
     # Values.
@@ -123,6 +123,9 @@ class _Comparer:
             # Roots may be listed with their multiplicity or without; only the reader knows.
             return "equal" if self._counts(left, one) == self._counts(left, other) else "unknown"
         return "unequal" if any(set(row) == {"unequal"} for row in rows) else "unknown"
+
+    def _is_single(self, node: Node) -> bool:
+        return node.kind in ("set", "list") and len(self._distinct(node.args) or ()) == 1
 
     def _counts(self, values: Sequence[Node], items: Sequence[Node]) -> list[int]:
         return [sum(self.compare(value, item) == "equal" for item in items) for value in values]

@@ -179,7 +179,10 @@ class _Reader:
             return base
         if self._degree_sign():
             return self._no_more_powers(Node("degree", (base,)))
+        bare_one = self._next == "1"
         found = Node("pow", (base, self._script()))
+        if bare_one and self._next == "/":
+            raise UnreadableError("a fraction in an exponent without braces")
         return self._no_more_powers(self._postfix(found))
 
     def _degree_sign(self) -> bool:

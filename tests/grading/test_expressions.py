@@ -276,7 +276,8 @@ UNSURE = [
     ("90^\\circ-\\beta", "\\frac{\\pi}{2}-\\beta"),
     # conditions that hold together or in turn; capital letters that may be digits or points
     ("(-\\infty,1)\\cup(4,\\infty)", "x<1 and x>4"), ("x>1, x<4", "x<1, x>4"), ("PQR", "RQP"), ("2MN", "2NM"),
-    ("(4,567)", "4,567"), ("4=5", "5"),
+    ("(4,567)", "4,567"), ("4=5", "5"), ("8, 8", "8"), ("5^1/2", "\\frac52"), ("x=1,y=6 or x=6,y=1", "(1,6),(6,1)"),
+    ("14cm", "14"), ("\\pi(12)", "12\\pi"), ("180^\\circ-2\\beta", "\\pi-2\\beta"), ("3\\text{ m}", "300"),
 ]  # fmt: skip
 
 
@@ -313,7 +314,8 @@ def test_units_that_are_written_count(one: str, other: str, correct: bool) -> No
         ("\\pi(R^2-r^2)", "\\pi R^2-\\pi r^2", True), ("\\lambda(\\lambda-2)", "\\lambda^2-2\\lambda", True),
         ("2\\pi r(r+t)", "2\\pi r^2+2\\pi rt", True), ("\\frac12n(n+1)", "\\frac{n(n+1)}{2}", True),
         ("p(1-p)^2", "p-2p^2+p^3", True), ("a(b+c)", "ab-ac", False), ("u(t)=2t", "u(t)=3t", False),
-        ("F(3)=8", "F(3)=9", False), ("F(3)=8", "8", True), ("u(t)=2t", "2t", True),
+        ("F(3)=8", "F(3)=9", False), ("F(3)=8", "8", True), ("\\pi(0.5)^2", "\\frac{\\pi}{4}", True),
+        ("\\pi(3)^2", "9\\pi", True), ("e(2)", "2e", True), ("u(t)=2t", "2t", True),
     ],
 )  # fmt: skip
 def test_a_symbol_before_a_sum_in_brackets_multiplies_it(one: str, other: str, correct: bool) -> None:
