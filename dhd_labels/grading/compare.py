@@ -193,14 +193,13 @@ class _Comparer:
         return "unequal" if "not_equal" in kinds and "where" in kinds else "unknown"
 
     def _functions(self, one: Node, other: Node) -> Comparison:
-        """Compare bodies after giving both the same variable; further parameters must have the same names."""
+        """Compare bodies after giving both the same variable; functions and further parameters must have the same names."""
         variable = one.args[0].name
         if variable in symbols(other.args[1]) and other.args[0].name != variable:
             return "unknown"
-        if one.name != other.name:
-            return "unknown"
         body = renamed(other.args[1], other.args[0].name, variable)
-        return self.compare(one.args[1], body) if symbols(body) == symbols(one.args[1]) else "unknown"
+        found = self.compare(one.args[1], body) if symbols(body) == symbols(one.args[1]) else "unknown"
+        return "unknown" if found == "equal" and one.name != other.name else found
 
     def _same_relation(self, one: Node, other: Node) -> Comparison:
         pairs = [(one.args, other.args)]
