@@ -193,7 +193,7 @@ class _Comparer:
         return "unequal" if "not_equal" in kinds and "where" in kinds else "unknown"
 
     def _functions(self, one: Node, other: Node) -> Comparison:
-        """Compare bodies after giving both the same variable; functions and further parameters must have the same names."""
+        """Compare bodies after giving both one variable; functions and further parameters must have the same names."""
         variable = one.args[0].name
         if variable in symbols(other.args[1]) and other.args[0].name != variable:
             return "unknown"
