@@ -17,6 +17,8 @@ Comparison = Literal["equal", "unequal", "unknown"]
 Scalars = Callable[[Node, Node], Comparison]
 
 _WRAPPED = ("where", "named", "equation", "function", "not_equal", "order")
+_NEAR = Fraction(1, 100)
+"""Radians by which an angle in degrees may be the rounded form of one in radians."""
 _STRUCTURES = ("list", "set", "tuple", "union", *_WRAPPED)
 
 
@@ -63,12 +65,14 @@ class _Comparer:
         if kinds == {"tuple", "list"}:
             return "unequal" if self._unordered(one.args, other.args) == "unequal" else "unknown"
         # A set is no pair, a list no single value; a set of one value is that value to some.
-        single = [node for node in (one, other) if node.kind in ("set", "list") and len(node.args) == 1]
+        single = [node for node in (one, other) if self._is_single(node)]
         return "unknown" if single or "union" in kinds else "unequal"
 
     # Values.
 
     def _values(self, one: Node, other: Node) -> Comparison:
+        if any(node.kind == "apply" for tree in (one, other) for node in walk(tree)):
+            return "unknown"  # a function that is not known here
         infinite = [_infinity(node) for node in (one, other)]
         if any(infinite):
             return "equal" if infinite[0] == infinite[1] else "unequal"
@@ -76,6 +80,8 @@ class _Comparer:
         lone = [node.kind == "sym" and bool(symbols(node)) for node in (one, other)]
         if found == "unequal" and any(lone) and not (symbols(one) and symbols(other)):
             return "unknown"  # a letter that the problem may have defined
+        if found == "unequal" and (symbols(one) ^ symbols(other)) & {r"\phi", r"\varphi"}:
+            return "unknown"  # perhaps the golden ratio
         if found == "unequal" and (_rounds_to(one, other) or _rounds_to(other, one)):
             return "unknown"
         return found
@@ -87,11 +93,20 @@ class _Comparer:
         if "degree" not in (one.kind, other.kind):
             return self._scalars(one, other)
         marked, bare = (one, other) if one.kind == "degree" else (other, one)
+        turns = any(node.name == r"\pi" for node in walk(bare))
         found = self._scalars(marked.args[0], bare)
-        if found == "equal" or not any(node.name == r"\pi" for node in walk(bare)):
-            return found
-        pi, half_turn = Node("sym", name=r"\pi"), Node("num", value=Fraction(180))
-        return self._scalars(Node("mul", (marked.args[0], Node("div", (pi, half_turn)))), bare)
+        if found == "equal":
+            return "unknown" if turns else found  # "\\pi" is half a turn, "\\pi^\\circ" is 3 degrees
+        half_turn = Node("num", value=Fraction(180))
+        in_radians = Node("mul", (marked.args[0], Node("div", (Node("sym", name=r"\pi"), half_turn))))
+        if turns:
+            found = self._scalars(in_radians, bare)
+            return "unknown" if found == "unequal" and symbols(bare) else found
+        arc = any(node.kind == "call" and node.name.startswith("arc") for node in walk(bare))
+        near = found == "unequal" and (
+            _rounds_to(bare, in_radians) or abs(_roughly(bare) - _roughly(in_radians)) < _NEAR
+        )
+        return "unknown" if arc or near else found
 
     # Collections.
 
@@ -108,6 +123,9 @@ class _Comparer:
             # Roots may be listed with their multiplicity or without; only the reader knows.
             return "equal" if self._counts(left, one) == self._counts(left, other) else "unknown"
         return "unequal" if any(set(row) == {"unequal"} for row in rows) else "unknown"
+
+    def _is_single(self, node: Node) -> bool:
+        return node.kind in ("set", "list") and len(self._distinct(node.args) or ()) == 1
 
     def _counts(self, values: Sequence[Node], items: Sequence[Node]) -> list[int]:
         return [sum(self.compare(value, item) == "equal" for item in items) for value in values]
@@ -137,10 +155,14 @@ class _Comparer:
             return self._same_or_renamed(one, other)
         named, rest = (one, other) if one.kind in ("where", "named") else (other, one)
         if named.kind == "where":
-            return self.compare(named.args[0], rest)
+            found = self.compare(named.args[0], rest)
+            # "(1, 2)" may be a pair where "1 < x < 2" is none.
+            return "unknown" if found == "equal" and named is other and _may_be_pair(rest) else found
         values = tuple(item.args[0] for item in named.args)
         if rest.kind == "tuple":
             return self._ordered(Node("tuple", values, rest.name), rest)
+        if any(value.kind == "list" for value in values):
+            return "unknown"
         # Values without names may belong to the names in any way.
         return "unequal" if rest.kind == "list" and self._unordered(values, rest.args) == "unequal" else "unknown"
 
@@ -152,7 +174,7 @@ class _Comparer:
         if symbols(one.args[0]) or symbols(other.args[0]):
             return self._relations(_equation(one) or one, _equation(other) or other)
         found = self.compare(one.args[0], other.args[0])
-        return "unknown" if found == "equal" else found
+        return "unknown" if found == "equal" or "(" in one.name + other.name else found
 
     def _relations(self, one: Node, other: Node) -> Comparison:
         if one.kind == other.kind == "function":
@@ -171,12 +193,13 @@ class _Comparer:
         return "unequal" if "not_equal" in kinds and "where" in kinds else "unknown"
 
     def _functions(self, one: Node, other: Node) -> Comparison:
-        """Compare bodies after giving both the same variable; further parameters must have the same names."""
+        """Compare bodies after giving both one variable; functions and further parameters must have the same names."""
         variable = one.args[0].name
         if variable in symbols(other.args[1]) and other.args[0].name != variable:
             return "unknown"
         body = renamed(other.args[1], other.args[0].name, variable)
-        return self.compare(one.args[1], body) if symbols(body) == symbols(one.args[1]) else "unknown"
+        found = self.compare(one.args[1], body) if symbols(body) == symbols(one.args[1]) else "unknown"
+        return "unknown" if found == "equal" and one.name != other.name else found
 
     def _same_relation(self, one: Node, other: Node) -> Comparison:
         pairs = [(one.args, other.args)]
@@ -251,6 +274,11 @@ def _whole_ends(node: Node) -> tuple[Fraction | str, ...]:
         else:
             ends.append(value + inward if value.denominator == 1 else value)
     return tuple(ends)
+
+
+def _may_be_pair(node: Node) -> bool:
+    """Whether round brackets hold two finite values: an open interval, or a pair."""
+    return node.kind == "tuple" and node.name == "()" and not any(map(_infinity, node.args))
 
 
 def _infinity(node: Node) -> str:

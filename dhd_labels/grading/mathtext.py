@@ -7,6 +7,7 @@ skipped, and nothing is evaluated here.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 
 from dhd_labels.grading.notation import FUNCTIONS, GREEK, RELATIONS, Node, Token, UnreadableError, tokens
@@ -19,6 +20,9 @@ _CLOSING = {"(": ")", "[": "]", r"\{": r"\}", "{": "}", "|": "|", r"\lvert": r"\
             r"\lceil": r"\rceil", r"\langle": r"\rangle", r"\lbrace": r"\rbrace"}  # fmt: skip
 _FACTORS = {r"\frac", r"\sqrt", r"\binom", r"\dbinom", r"\tbinom", r"\sum", r"\prod", r"\lfloor", r"\lceil", r"\lvert",
             r"\langle", r"\{"}  # fmt: skip
+_FUNCTION_NAMES = frozenset("fghFGPQ")
+_FACTOR_NAMES = frozenset("abcdeijklmnrstxyzABDEKLMNRV") | {r"\pi"}
+"""Symbols that multiply a sum in brackets behind them; before anything else in brackets they may be functions too."""
 
 
 def read_math(text: str, thousands: bool = True) -> Node:
@@ -42,6 +46,8 @@ class _Reader:
         self._at = 0
         self._depth = 0
         self._open_bars = 0
+        self._joints: set[str] = set()
+        self._products: dict[int, bool] = {}
 
     # What comes next.
 
@@ -72,19 +78,26 @@ class _Reader:
         found = self._items()
         if self._kind != "end":
             raise UnreadableError(f"stopped at {self._next[:20]!r}")
-        return found[0] if len(found) == 1 else Node("list", tuple(found))
+        if len(found) == 1:
+            return found[0]
+        # All joined by "or": alternatives. Commas and "and" may also mean conditions that hold together.
+        return Node("list", tuple(found), "or" if self._joints == {"or"} else "")
 
     def _items(self) -> list[Node]:
         found = [self._relation()]
-        while self._separator():
+        joints: set[str] = set()
+        while joint := self._separator():
+            joints.add(joint)
             found.append(self._relation())
+        self._joints = joints
         return found
 
-    def _separator(self) -> bool:
-        taken = False
+    def _separator(self) -> str:
+        """Take what separates two items; return its word if there is one, else a comma, or nothing."""
+        taken = ""
         while self._kind == "separator" or self._next in (",", ";"):
+            taken = self._next if self._kind == "separator" else taken or ","
             self._at += 1
-            taken = True
         return taken
 
     def _relation(self) -> Node:
@@ -166,7 +179,10 @@ class _Reader:
             return base
         if self._degree_sign():
             return self._no_more_powers(Node("degree", (base,)))
+        bare_one = self._next == "1"
         found = Node("pow", (base, self._script()))
+        if bare_one and self._next == "/":
+            raise UnreadableError("a fraction in an exponent without braces")
         return self._no_more_powers(self._postfix(found))
 
     def _degree_sign(self) -> bool:
@@ -265,10 +281,20 @@ class _Reader:
             name += "_" + self._index()
         if self._next == "'":
             raise UnreadableError("a prime")
-        if name in ("f", "g", "h", "F", "G", "P", "Q") and self._next == "(":
-            inside = self._bracket()
-            return Node("apply", inside.args if inside.kind in ("tuple", "group") else (inside,), name)
-        return Node("sym", name=name)
+        return Node("sym", name=name) if self._next != "(" or self._multiplies(name) else self._applied(name)
+
+    def _applied(self, name: str) -> Node:
+        inside = self._bracket()
+        return Node("apply", inside.args if inside.kind in ("tuple", "group") else (inside,), name)
+
+    def _multiplies(self, name: str) -> bool:
+        """Whether a symbol before a bracket can hardly be a function of it; looks ahead, once for each bracket."""
+        if self._at not in self._products:
+            start, pieces = self._at, list(self._tokens)
+            inside, power = self._bracket(), self._next == "^"
+            self._at, self._tokens = start, pieces
+            self._products[start] = inside.kind == "group" and _is_factor(name, inside.args[0], power)
+        return self._products[self._at]
 
     def _index(self) -> str:
         """Read a subscript as a part of the name."""
@@ -426,3 +452,20 @@ class _Reader:
         while self._kind == "word" or self._next in (r"\pi", r"\frac", r"\sqrt") or self._next in GREEK:
             left = Node("mul", (left, self._power()))
         return left
+
+
+def _is_factor(name: str, inside: Node, power: bool) -> bool:
+    """Whether a symbol before brackets multiplies what is inside of them; `power`: their power follows."""
+    letters = {node.name for node in _walk(inside) if node.kind == "sym"}
+    if name in _FUNCTION_NAMES:
+        return False
+    if name in ("e", "i", r"\pi") and not letters - {"e", "i", r"\pi"}:
+        # "\\pi(10)" may be a number of primes, "\\pi(0.1)^2" is an area.
+        return name != r"\pi" or power or not (inside.kind == "num" and inside.name.isdigit())
+    return name in letters or (inside.kind in ("add", "sub", "pm") and name.partition("_")[0] in _FACTOR_NAMES)
+
+
+def _walk(node: Node) -> Iterator[Node]:
+    yield node
+    for arg in node.args:
+        yield from _walk(arg)

@@ -65,6 +65,8 @@ class Token:
 def _font(found: re.Match[str]) -> str:
     """Return what a font holds, when it is a symbol, a number, a function or a connective; else keep it unreadable."""
     content = found[1].strip()
+    if len(content) == 1 and found[0].startswith("\\text") and re.search(r"[0-9}]\s*$", found.string[: found.start()]):
+        return r"\text "  # "5 \\text{ m}": a unit
     simple = len(content) == 1 or content in FUNCTIONS or content in ("or", "and", ",", ";")
     return f" {content} " if simple or re.fullmatch(r"[-+0-9.,^{}/ ]+", content) else r"\text "
 

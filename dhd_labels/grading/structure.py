@@ -6,8 +6,10 @@ sign into the list of their values.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from dhd_labels.grading.canonical import canonical_tree
+from dhd_labels.grading.evaluate import NotRationalError, TooLargeError, exact
 from dhd_labels.grading.notation import Node, UnreadableError
 
 INTEGER_NAMES = frozenset("nmklNMKjpq")
@@ -28,8 +30,12 @@ def structure(node: Node) -> Node:
         UnreadableError: a relation of another shape.
     """
     if node.kind == "list":
-        return _list([structure(arg) for arg in node.args])
-    if node.kind in ("set", "union", "tuple"):
+        return _list([structure(arg) for arg in node.args], node.name)
+    if node.kind == "set":
+        return Node("set", tuple(_spread([structure(arg) for arg in node.args])))
+    if node.kind == "tuple" and any(inside.kind == "pm" for inside in walk(node)):
+        return _both_signs(node, lambda one: Node("tuple", tuple(structure(arg) for arg in one.args), node.name))
+    if node.kind in ("union", "tuple"):
         return Node(node.kind, tuple(structure(arg) for arg in node.args), node.name)
     if node.kind == "group":
         return structure(node.args[0])
@@ -60,15 +66,35 @@ def renamed(node: Node, old: str, new: str) -> Node:
     return Node(node.kind, tuple(renamed(arg, old, new) for arg in node.args), node.name, node.value)
 
 
-def _list(items: list[Node]) -> Node:
+def _list(items: list[Node], joint: str = "") -> Node:
+    items = _spread(items)
     names = [item.name for item in items]
+    if joint != "or" and len(names) > len(set(names)) and any(_is_range(item) for item in items):
+        raise UnreadableError("conditions on one symbol that hold together or in turn")
     if any(item.kind != "where" for item in items) or len(set(names)) == 1:
         return Node(
             "list", tuple(_value_of(item) if len(set(names)) == 1 and item.kind == "where" else item for item in items)
         )
     if len(set(names)) < len(names):
-        return Node("list", tuple(items))
+        raise UnreadableError("values of several symbols in turn")
     return Node("named", tuple(sorted(items, key=lambda item: item.name)))
+
+
+def _spread(items: list[Node]) -> list[Node]:
+    """Put the values that a plus-minus sign means among the other items: "0, \\pm 1" is three values."""
+    named = {item.name for item in items if item.kind == "where"}
+    spread: list[Node] = []
+    for item in items:
+        value = item.args[0] if item.kind == "where" and len(named) == 1 else item
+        if value.kind != "list":
+            spread.append(item)
+        else:
+            spread += [Node("where", (v,), item.name) for v in value.args] if value is not item else value.args
+    return spread
+
+
+def _is_range(item: Node) -> bool:
+    return item.kind == "where" and item.args[0].kind in ("tuple", "union")
 
 
 def _value_of(item: Node) -> Node:
@@ -105,13 +131,31 @@ def _equalities(node: Node, signs: list[str]) -> Node:
         return Node("equation", (first, last)) if first.name in symbols(last) else Node("where", (value,), first.name)
     if first.kind == last.kind == "tuple" and len(sides) == 2:
         return _coordinates(first, last)
-    if first.kind == "apply" and len(first.args) == 1 and first.args[0].kind == "sym":
-        return Node("function", (first.args[0], _only(last)), first.name)
+    if first.kind == "apply":
+        return _application(first, last)
     if not any(symbols(side) for side in sides):
+        if _is_false(first, last):
+            raise UnreadableError("an equation between different numbers")
         return structure(last)
     if len(sides) == 2:
         return Node("equation", (_only(first), _only(last)))
     raise UnreadableError("a chain of equations")
+
+
+def _application(first: Node, last: Node) -> Node:
+    """Read "f(x) = body" as a function, and "f(2) = 4" as a value by the name of "f(2)"."""
+    if len(first.args) == 1 and first.args[0].kind == "sym" and symbols(first.args[0]):
+        return Node("function", (first.args[0], _only(last)), first.name)
+    if symbols(first):
+        return Node("equation", (_only(first), _only(last)))
+    return Node("where", (structure(last),), f"{first.name}({', '.join(map(canonical_tree, first.args))})")
+
+
+def _is_false(one: Node, other: Node) -> bool:
+    try:
+        return exact(one) != exact(other)
+    except (NotRationalError, TooLargeError):
+        return False
 
 
 def _coordinates(names: Node, values: Node) -> Node:
@@ -166,13 +210,34 @@ def _signs(node: Node) -> Node:
         raise UnreadableError("a list or relation inside of an expression")
     if "pm" not in inner:
         return _degrees(node)
-    return Node("list", tuple(_degrees(_choose(node, plus)) for plus in (r"\pm", r"\mp")))
+    return _both_signs(node, _degrees)
+
+
+def _both_signs(node: Node, read: Callable[[Node], Node]) -> Node:
+    """Return the list of the two readings of a tree with a plus-minus sign, or one of each that go together.
+
+    Raises:
+        UnreadableError: there are more, which may be chosen together or each for itself.
+    """
+    signs = [inside.name for inside in walk(node) if inside.kind == "pm"]
+    if len(signs) > len(set(signs)):
+        raise UnreadableError("several plus-minus signs")
+    return Node("list", tuple(read(_choose(node, plus)) for plus in (r"\pm", r"\mp")))
 
 
 def _degrees(node: Node) -> Node:
     """Take degree signs to the top: an angle is `degree` of a number. Inside of functions they stay."""
+    if any(inside.kind in ("add", "sub") and _mixes(inside) for inside in walk(node)):
+        raise UnreadableError("degrees and radians in one sum")
     bare = _without_degrees(node)
     return node if bare == node else Node("degree", (bare,))
+
+
+def _mixes(node: Node) -> bool:
+    """Whether one term of a sum is in degrees and the other has a pi."""
+    marked = [any(inside.kind == "degree" for inside in walk(arg)) for arg in node.args]
+    turns = [any(inside.name == CONSTANTS[0] for inside in walk(arg)) for arg in node.args]
+    return marked[0] != marked[1] and turns[marked[0]]
 
 
 def _without_degrees(node: Node) -> Node:

@@ -35,7 +35,7 @@ EQUAL = [
     ("(2,1),(1,2)", "(x,y)=(1,2),(2,1)"), ("(2, 1), (3, 1), (1, 2), (1, 3)", "\\{(1,2),(1,3),(2,1),(3,1)\\}"),
     ("x=1", "1"), ("1", "x=1"), ("x=1 \\text{ or } x=2", "x \\in \\{1,2\\}"), ("x=1 \\text{ or } x=2", "1,2"),
     ("x=1,2", "1,2"), ("x=\\pm 1", "-1, 1"), ("\\pm \\frac{9}{4}", "\\frac{9}{4},-\\frac94"),
-    ("[0,1]", "0\\leq x\\leq 1"), ("(0,1)", "0<x<1"), ("x\\in(0,1)", "(0,1)"), ("\\lambda \\geq e", "\\lambda\\ge e"),
+    ("[0,1]", "0\\leq x\\leq 1"), ("(0,\\infty)", "x>0"), ("\\lambda \\geq e", "\\lambda\\ge e"),
     ("\\lambda \\geq e", "[e, \\infty)"), ("(-\\infty, 0) \\cup (1, \\infty)", "x<0 \\text{ or } x>1"),
     ("f(x)=x", "f(x) = x"), ("f(x)=x", "f(n)=n"), ("f(x)=x", "x"), ("1999", "1999"), ("\\boxed{1999}", "1999."),
     ("1999", "\\text{1999}"), ("1999", "M = 1999"), ("1999", "1,999"), ("10^{6}", "1000000"),
@@ -101,6 +101,13 @@ def verdict(gold: str, given: str) -> Verdict:
 def test_equal_expressions(one: str, other: str) -> None:
     assert verdict(one, other).correct is True
     assert verdict(other, one).correct is True
+
+
+@pytest.mark.parametrize("gold", ["0<x<1", "x\\in(0,1)"])
+def test_a_range_of_a_symbol_may_be_answered_by_an_open_interval_but_a_pair_not_by_a_range(gold: str) -> None:
+    assert verdict(gold, "(0,1)").correct is True
+    assert verdict("(0,1)", gold).correct is None
+    assert verdict("(0,1)", gold.replace("1", "2")).correct is False
 
 
 @pytest.mark.parametrize(("one", "other"), UNEQUAL)
@@ -187,6 +194,137 @@ def test_order_is_free_in_lists_and_sets_but_not_in_tuples(values: list[int], ge
         assert found.canonical == verdict(f"{left}{one}{right}", f"{left}{one}{right}").canonical
     assert verdict(f"({one})", f"({other})").correct is (values == shuffled)
     assert verdict(one, ", ".join(map(str, [*shuffled[1:], 10]))).correct is False
+
+
+PRODUCTS_ALIKE = [
+    ("3mn+m^2", "m^2+3nm"), ("\\frac{1}{3}cd", "\\frac{cd}{3}"), ("\\frac13 kg", "\\frac{gk}{3}"), ("4hr", "4rh"),
+    ("w=5mg", "w=5gm"), ("z<4km", "z<4mk"), ("3\\pi hr", "3\\pi r h"), ("(p+q)^2", "p^2+q^2+2pq"), ("2 cd", "2dc"),
+]  # fmt: skip
+PRODUCTS_DROPPED = [
+    ("c^2+3cd", "c^2+3"), ("8", "8mn"), ("9", "9kg"), ("\\frac{2}{3}km", "\\frac{2}{3}"), ("w=5mg", "w=5"),
+    ("z<4km", "z<4"), ("g(t)=t+3mn", "g(t)=t+3"), ("6", "6\\mathrm{e}"), ("6", "6\\mathrm{h}"), ("4", "4 cd"),
+    ("6", "6\\text{ s}"), ("k-2", "(k-2)\\text{ hr}"), ("k-2", "(k-2) mn"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "other"), PRODUCTS_ALIKE)
+def test_a_product_of_letters_is_no_unit(one: str, other: str) -> None:
+    assert verdict(one, other).correct is verdict(other, one).correct is True
+
+
+@pytest.mark.parametrize(("one", "other"), PRODUCTS_DROPPED)
+def test_letters_are_never_dropped_as_if_they_were_a_unit(one: str, other: str) -> None:
+    assert verdict(one, other).correct is not True and verdict(other, one).correct is not True
+
+
+@settings(max_examples=150)
+@given(
+    st.integers(2, 99),
+    st.lists(st.sampled_from("abcdghklmnprstxyz"), min_size=1, max_size=3, unique=True),
+    st.sampled_from(
+        ["{n}{p}", "{n} {p}", "\\frac{{1}}{{{n}}}{p}", "q^2+{n}{p}", "w={n}{p}", "w>{n}{p}", "{n}\\pi {p}"]
+    ),
+    st.data(),
+)
+def test_a_product_without_one_of_its_letters_is_another(
+    number: int, letters: list[str], form: str, data: st.DataObject
+) -> None:
+    dropped = data.draw(st.sampled_from(letters))
+    rest = "".join(letter for letter in letters if letter != dropped)
+    whole, less = (form.format(n=number, p=part).strip() for part in ("".join(letters), rest))
+    assert verdict(whole, less).correct is not True and verdict(less, whole).correct is not True
+    shuffled = form.format(n=number, p="".join(data.draw(st.permutations(letters))))
+    assert verdict(whole, shuffled).correct is not False
+
+
+SIGNS_SPELLED_OUT = [
+    ("\\pm 4, 7", "7, -4, 4"), ("\\{\\pm 4, 7\\}", "4, -4, 7"), ("x=\\pm 4, x=7", "7, 4, -4"),
+    ("\\pm 2, \\pm 5", "-5, -2, 2, 5"), ("(\\pm 2, 5)", "(2,5), (-2,5)"), ("(\\pm 2, \\mp 5)", "(2,-5), (-2,5)"),
+    ("(3, 1\\pm\\sqrt{2})", "(3,1+\\sqrt2) \\text{ and } (3,1-\\sqrt2)"), ("a\\pm b\\mp c", "a+b-c, a-b+c"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "other"), SIGNS_SPELLED_OUT)
+def test_a_plus_minus_sign_is_two_values_wherever_it_stands(one: str, other: str) -> None:
+    assert verdict(one, other).correct is verdict(other, one).correct is True
+    less = other.rpartition(", " if "), " in other or "(" not in other else " \\text")[0]
+    assert verdict(one, less).correct is False
+
+
+@given(st.sets(st.integers(1, 30), min_size=1, max_size=3), st.booleans())
+def test_lists_of_plus_minus_values_are_the_lists_of_both(values: set[int], with_zero: bool) -> None:
+    short = ", ".join([*(f"\\pm {value}" for value in values), *["0"] * with_zero])
+    both = sorted({sign * value for value in values for sign in (1, -1)} | ({0} if with_zero else set()))
+    assert verdict(", ".join(map(str, both)), short).correct is True
+    assert verdict(", ".join(map(str, both[1:])), short).correct is False
+
+
+UNSURE = [
+    # plus-minus signs that go together or not
+    ("(\\pm 2,\\pm 5)", "(\\pm 2,\\mp 5)"), ("(\\pm 2,\\pm 5)", "(2,5),(-2,-5)"),
+    ("\\pm 2\\pm\\sqrt5", "\\pm(2+\\sqrt5)"),
+    # functions that are not known, or products
+    ("\\phi(3n)", "3\\phi(n)"), ("\\zeta(6)", "3\\zeta(2)"), ("v(3t)", "3v(t)"), ("\\tau(n)", "n\\tau"),
+    ("\\Gamma(m)", "(m-1)!"), ("\\mu(1)", "\\infty"), ("\\omega(2k)+1", "2\\omega(k)+1"),
+    # named functions and values
+    ("g(x)=x, h(x)=5x", "g(x)=5x, h(x)=x"), ("F(3)=8", "F(8)=8"), ("h(0)=1", "g(0)=1"), ("h(t)=3t", "g(t)=3t"),
+    # units on one side only
+    ("8", "8\\text{ percent}"), ("30\\%", "30"), ("\\frac15", "0.2\\text{ percent}"), ("\\pi", "\\pi^\\circ"),
+    ("25^\\circ", "25\\text{ s}"), ("25^\\circ", "25\\text{ hours}"), ("25^\\circ", "25^\\circ\\text{C}"),
+    ("7\\text{ hours}", "420"), ("7\\text{ cm}^2", "7\\text{ cm}"), ("25", "25\\text{ rad}"), ("2", "200\\text{ cm}"),
+    ("20^\\circ+\\frac{\\pi}{9}", "40^\\circ"), ("\\arctan 3", "71.57^\\circ"),
+    ("90^\\circ-\\beta", "\\frac{\\pi}{2}-\\beta"),
+    # conditions that hold together or in turn; capital letters that may be digits or points
+    ("(-\\infty,1)\\cup(4,\\infty)", "x<1 and x>4"), ("x>1, x<4", "x<1, x>4"), ("PQR", "RQP"), ("2MN", "2NM"),
+    ("(4,567)", "4,567"), ("4=5", "5"), ("8, 8", "8"), ("5^1/2", "\\frac52"), ("x=1,y=6 or x=6,y=1", "(1,6),(6,1)"),
+    ("14cm", "14"), ("\\pi(12)", "12\\pi"), ("180^\\circ-2\\beta", "\\pi-2\\beta"), ("3\\text{ m}", "300"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "other"), UNSURE)
+def test_what_may_mean_two_things_is_undetermined(one: str, other: str) -> None:
+    for gold, answer in ((one, other), (other, one)):
+        found = verdict(gold, answer)
+        assert (found.status, found.correct) == ("undetermined", None) and found.reason
+    for text in (one, other):
+        assert verdict(text, text).correct is True
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "correct"),
+    [
+        ("25^\\circ", "25\\text{ rad}", False), ("180^\\circ", "\\pi\\text{ rad}", True),
+        ("20\\text{ degrees}", "\\frac{\\pi}{9}", True), ("20\\text{ degrees}", "20^\\circ", True),
+        ("20\\%", "20\\text{ percent}", True), ("20\\%", "30\\text{ percent}", False),
+        ("20\\text{ percent}", "0.2", True),
+        ("\\$3", "300\\text{ cents}", True), ("\\$3", "3 cents", False), ("\\$3", "3 dollars", True),
+        ("7\\text{ cm}", "7", True), ("7\\text{ cm}", "8", False), ("t=7\\text{ hours}", "7", True),
+        ("7\\text{ hours}", "7\\text{ minutes}", False), ("9\\pi\\text{ cm}^2", "9\\pi", True),
+        ("40^\\circ", "20^\\circ+20^\\circ", True), ("0.5\\text{ km}", "500\\text{ m}", True),
+    ],
+)  # fmt: skip
+def test_units_that_are_written_count(one: str, other: str, correct: bool) -> None:
+    assert verdict(one, other).correct is verdict(other, one).correct is correct
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "correct"),
+    [
+        ("m(m+3)/2", "\\frac{m^2+3m}{2}", True), ("n(n-1)(n-2)^2", "(n^2-n)(n-2)^2", True),
+        ("\\pi(R^2-r^2)", "\\pi R^2-\\pi r^2", True), ("\\lambda(\\lambda-2)", "\\lambda^2-2\\lambda", True),
+        ("2\\pi r(r+t)", "2\\pi r^2+2\\pi rt", True), ("\\frac12n(n+1)", "\\frac{n(n+1)}{2}", True),
+        ("p(1-p)^2", "p-2p^2+p^3", True), ("a(b+c)", "ab-ac", False), ("u(t)=2t", "u(t)=3t", False),
+        ("F(3)=8", "F(3)=9", False), ("F(3)=8", "8", True), ("\\pi(0.5)^2", "\\frac{\\pi}{4}", True),
+        ("\\pi(3)^2", "9\\pi", True), ("e(2)", "2e", True), ("u(t)=2t", "2t", True),
+    ],
+)  # fmt: skip
+def test_a_symbol_before_a_sum_in_brackets_multiplies_it(one: str, other: str, correct: bool) -> None:
+    assert verdict(one, other).correct is verdict(other, one).correct is correct
+
+
+def test_nested_brackets_behind_symbols_are_read_in_little_time() -> None:
+    deep = "n(1+" * 11 + "n" + ")" * 11
+    assert verdict(deep, deep + "+0").correct is True
 
 
 PIECES = [
