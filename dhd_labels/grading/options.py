@@ -26,7 +26,9 @@ _LEAD = re.compile(
 _TAIL = re.compile(
     rf"\s*(?:\bonly\b|\b(?:is|are)\s+(?:all\s+)?(?:the\s+)?(?:correct|right|true)(?:\s+{_NOUN})?)\s*$", re.IGNORECASE
 )
-_REASON = re.compile(r"[\s,;(]+(?:because|since|due to|as\s+(?:the|it|this|a)\b).*", re.IGNORECASE | re.DOTALL)
+_REASON = re.compile(
+    r"(?<![\s,;(])[\s,;(]+(?:because|since|due to|as\s+(?:the|it|this|a)\b).*", re.IGNORECASE | re.DOTALL
+)
 _OPEN, _CLOSE = r"[(\[{]\s*", r"\s*[)\]}]"
 _ITEM = rf"(?:{_OPEN}[A-Za-z]{_CLOSE}|[A-Za-z](?:[.)](?!\w))?(?![A-Za-z]))"
 _SEPARATOR = r"(?:\s*(?:[,;/&+]\s*(?:(?:and|or)\b)?|\b(?:and|or)\b)\s*|[ \t]*\n\s*)"
@@ -73,6 +75,8 @@ _REFUSAL = re.compile(
     r"|\b(?:do not|don't) know\b|\bunsure\b|\bno answer\b",
     re.IGNORECASE,
 )
+_MAX_SAID = 2000
+"""Characters of an answer that is looked at for option letters."""
 _LAST_RUN_LETTER = "J"
 """Letters beyond this in a run such as "ABD" mean that the run is a word."""
 _RESIDUES = {
@@ -104,6 +108,8 @@ class Letters:
 
 def read_letters(text: str) -> Letters | None:
     """Read the option letters that an answer names; None if it names none, or says more than that."""
+    if len(text) > _MAX_SAID:
+        return None
     said = _said(text)
     if denies_option(said) or _pairs(said) or _DOTTED.fullmatch(text):
         return None
@@ -113,6 +119,8 @@ def read_letters(text: str) -> Letters | None:
 
 def denies_option(text: str) -> bool:
     """Whether an answer only says of an option that it is not the one: "(B) is wrong", "not B"."""
+    if len(text) > _MAX_SAID:
+        return False
     said = _said(text)
     found = _ANY_LETTER.fullmatch(said)
     return bool((found and _DENIAL.match(found[2])) or _DENIED_BEFORE.fullmatch(said))
@@ -159,7 +167,8 @@ def same_text(one: str, other: str) -> bool | None:
 
 def _said(text: str) -> str:
     """Return an answer without tags, leads such as "The correct option is", and reasons."""
-    core = _REASON.sub("", unwrapped(tagged(text) or text).strip(" \t\n\"'*_"))
+    text = re.sub(r"\n[\n ]+", "\n", re.sub(r"[^\S\n]+", " ", tagged(text) or text))
+    core = _REASON.sub("", unwrapped(text).strip(" \t\n\"'*_"))
     while (found := _LEAD.match(core)) and found.end():
         core = core[found.end() :]
     return _trimmed(core)

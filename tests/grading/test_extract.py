@@ -172,7 +172,17 @@ def test_extraction_never_fails_for_any_type(text: str, kind: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["[ANSWER]" * 12_000, "Answer:" * 14_000, "\\boxed{" * 14_000, "\\boxed{1} " * 9_000, "answer is " + " " * 99_000],
+    [
+        "[ANSWER]" * 12_000,
+        "Answer:" * 14_000,
+        "\\boxed{" * 14_000,
+        "\\boxed{1} " * 9_000,
+        "answer is " + " " * 99_000,
+        "Answer: B" + " " * 99_000 + "x",
+        "\\boxed{B" + ";" * 99_000 + "}",
+        "### Answer\n" * 9_000,
+        "B is the best answer" * 5_000,
+    ],
 )
 def test_long_hostile_texts_end(text: str) -> None:
     extract_answer(text, "choice")
