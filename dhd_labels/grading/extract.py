@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Literal
 
 from dhd_labels.grading.dressing import visible
-from dhd_labels.grading.options import denies_option, read_letters, tagged
+from dhd_labels.grading.options import denies_option, is_species, read_letters, tagged
 from dhd_labels.protocol.reasoning import split_reasoning
 
 OPTION_TYPES = ("choice", "choices", "choice_any")
@@ -27,7 +27,7 @@ _OPENED = (
     r"^[ \t*_#>]*+(?:(?:my|final|correct)[ \t]++){0,2}ans(?:wer)?\b[*_]*+[ \t]++[-\u2013\u2014][ \t]++[*_]*+"
     r"|^[ \t]*+(?:#{1,6}[ \t*_]*+|\*\*)(?:final[ \t]++)?answer[ \t*_]*+\n\s*+(?!#)"
 )
-_IS = r"[*_ \t]*+(?:(?:is|are)\b[ \t]*+[:\uff1a]?|[:=\uff1a\uff1d])[*_ \t]*+\n?+[ \t]*+"
+_IS = r"[*_ \t]*+(?:(?:is|are)\b[ \t]*+[:\uff1a]?|[:=\uff1a\uff1d])[*_ \t]*+(?:\n[ \t]*+){0,2}"
 _CUE = re.compile(rf"{_OPENED}|{_NOT_WRONG}\bans(?:wer)?\b{_IS}", re.IGNORECASE | re.MULTILINE)
 _OPTION_CUE = re.compile(
     rf"{_OPENED}|{_NOT_WRONG}\b(?:answers?|ans|(?:correct|right|best)\s+(?:options?|choices?|statements?)|options?\s+chosen)\b"
@@ -65,7 +65,7 @@ _JOINT = re.compile(
 )
 # "B because ...", "B, since ...": after a cue the letter is the first thing said.
 _CUED_LETTER = re.compile(
-    r"[\s$*_(\[]*\b([A-Z])\b(?!['’])[\s$*_)\]]*(?=$|[.,;:)]|because\b|since\b|as\b|due\b|for\b|-)"
+    r"[\s$*_(\[]*\b([A-Z])\b(?!['’])[\s$*_)\]]*(?=$|[.,;:)]|because\b|since\b|as\b|due\b|for\b|-(?!\s*(?:[A-Za-z]\b|[0-9])))"
 )
 # "A, C or maybe D": the first letter is not all that is said.
 _LISTED_NEXT = re.compile(
@@ -160,7 +160,7 @@ def _cued_letters(text: str) -> str | None:
         return letters
     start = text[:_MAX_CUED]
     found = _CUED_LETTER.match(start)
-    if not found or denies_option(start) or _LISTED_NEXT.match(start, found.end()):
+    if not found or denies_option(start) or is_species(start) or _LISTED_NEXT.match(start, found.end()):
         return None
     return found[1]
 
@@ -180,15 +180,11 @@ def _last_option_cue(final: str) -> str | None:
 
 
 def _cue_and_answer(final: str, cue: re.Pattern[str]) -> tuple[int, str] | None:
-    """Return where the last cue that has an answer starts, and the rest of its line."""
+    """Return where the last cue that has an answer starts, and the rest of its line: no heading, no lead to a list."""
     for found in reversed(list(cue.finditer(final))):
-        line = final[found.end() :].partition("\n")[0]
-        answer = line.strip(" \t\r*$.")
-        if (
-            answer
-            and not answer.endswith(":")
-            and not (found[0].rstrip().endswith(("is", "are")) and _ONLY_REMARKED.fullmatch(answer))
-        ):
+        answer = final[found.end() :].partition("\n")[0].strip(" \t\r*$.")
+        remark = found[0].rstrip().endswith(("is", "are")) and _ONLY_REMARKED.fullmatch(answer)
+        if answer and not remark and not answer.startswith("#") and not answer.endswith(":"):
             return found.start(), answer
     return None
 

@@ -38,7 +38,7 @@ _ENCLOSED = re.compile(r"\\?[(\[{](.*?)\\?[)\]}]", re.DOTALL)
 _LABELLED = re.compile(
     r"[(\[]\s*([A-Z]|[a-h])\s*[)\]]\s*[.:\-]?\s*(.+)"
     r"|([A-HJ-Z]|[a-h])\s*[.)](?=\s|[^A-Za-z\s])\s*(.+)"
-    r"|([A-HJ-Z])\s*:(?=\s|[^A-Za-z\s])\s*(.+)"
+    r"|([A-HJ])\s*:(?=\s|[^A-Za-z\s])\s*(.+)"
     r"|([A-HJ])\s+-+\s+(?!(?:sin|cos|tan|log|exp|min|max)\b)([A-Za-z]{3}.*)"  # "A - 5" may be a difference
     r"|([A-HJ])\s+([0-9].*)"
     r"|([A-D])\s+\(\s*([-+.]?[0-9].*)\)",  # "F (x)" may be a function
@@ -124,6 +124,11 @@ def denies_option(text: str) -> bool:
     said = _said(text)
     found = _ANY_LETTER.fullmatch(said)
     return bool((found and _DENIAL.match(found[2])) or _DENIED_BEFORE.fullmatch(said))
+
+
+def is_species(text: str) -> bool:
+    """Whether an answer is the name of a species ("E. coli"), whose capital is no option letter."""
+    return bool(_SPECIES.fullmatch(_said(text[:_MAX_SAID])))
 
 
 def tagged(text: str) -> str | None:
@@ -220,7 +225,7 @@ def _is_run(token: str) -> bool:
 
 def _letter_with_text(core: str) -> Letters | None:
     found = _LABELLED.fullmatch(core)
-    if found is None or _SPECIES.fullmatch(core):
+    if found is None or is_species(core):
         return None
     letter, text = (group for group in found.groups() if group is not None)
     text = text.strip()

@@ -39,6 +39,7 @@ from dhd_labels.grading.extract import Extraction, boxed_answers, extract_answer
         ("**Answer**\n42", "42"),
         ("Answer - 42", "42"),
         ("Ans: 42", "42"),
+        ("**Answer:**\n\n42", "42"),
         ("Answer\uff1a42", "42"),
         ("Answer: \u200b42", "42"),
         ("\\boxed{\ufeff42}", "42"),
@@ -64,6 +65,7 @@ def test_the_final_answer_is_found(text: str, answer: str) -> None:
         "The answer - as we saw - is hard",
         "### Answer\n### Step 1",
         "### Answer\nWe find:",
+        "Answer:\n\n## Next",
     ],
 )
 def test_no_box_and_no_cue_is_no_answer(text: str) -> None:
@@ -109,6 +111,7 @@ def test_a_box_gives_back_its_content(content: str, before: str) -> None:
         ("<think>Answer: A</think> Answer: B", "B"),
         ("Answer - B", "B"),
         ("Ans: B", "B"),
+        ("Answer:\n\n**B**", "B"),
         ("Answer\uff1aB", "B"),
         ("### Answer\n(B)", "B"),
         ("My answer would be B.", "B"),
@@ -147,9 +150,18 @@ def test_a_denied_letter_is_no_answer(text: str) -> None:
     assert extract_answer(text, "choice") == Extraction(None, "no_answer")
 
 
-@pytest.mark.parametrize("text", ["The answer is A, C or maybe D", "\\boxed{P-2,Q-4}", "Answer: A; possibly B"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The answer is A, C or maybe D",
+        "\\boxed{P-2,Q-4}",
+        "Answer: A; possibly B",
+        "The answer is E. coli",
+        "Answer: A - 5",
+    ],
+)
 def test_more_than_one_letter_stays_as_it_is(text: str) -> None:
-    assert len(extract_answer(text, "choice").answer or "") > 5
+    assert len(extract_answer(text, "choice").answer or "") > 4
 
 
 @pytest.mark.parametrize(
