@@ -16,10 +16,8 @@ _SPACING = re.compile(
 )
 # Only before these: a doubled backslash elsewhere is a line break of a matrix.
 _DOUBLED = re.compile(r"\\\\(?=(?:circ|frac|dfrac|tfrac|sqrt|pi|text|mathrm|times|cdot|left|right|pm|boxed)(?![a-z]))")
-# Zero-width characters, the byte order mark, direction marks and control characters: nobody sees them.
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0e-\x1b\x7f\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff]"
-)
+# Zero-width characters, the soft hyphen and the byte order mark. Not the marks that turn the reading direction around.
+_UNSEEN = re.compile("[\u00ad\u200b-\u200d\u2060\ufeff]")
 _SAME = {
     "\u2212": "-", "\u2012": "-", "\u2013": "-", "\u2014": "-", "\ufe63": "-", "\u00d7": r"\times ",
     "\u22c5": r"\cdot ", "\u00b7": r"\cdot ", "\u00f7": "/", "\u2044": "/", "\u221a": r"\sqrt ", "\u03c0": r"\pi ",
