@@ -25,7 +25,8 @@ SEVERAL = [
 NO_LETTER = [
     "\\langle H\\rangle \\ll \\Delta E", "a car", "A car drove by", "The correct answer is unclear", "not B", "B?",
     "None of these", "all except B", "Apple", "I think so", "E = mc^2", "x = A", "bad cab", "x - 5", "d: 5 cm",
-    "\u0392", "I", "x", "B and/or C", "[A]^2", "(E) = mc^2", "A - sin x", "B - A", "T: 300 K", "B\u202eC", "F (2)", "E. coli",
+    "\u0392", "I", "x", "B and/or C", "[A]^2", "(E) = mc^2", "A - sin x", "B - A", "T: 300 K",
+    "B\u202eC", "F (2)", "E. coli",
     "B. subtilis 168", "B, x", "A, Q", "C W", "A. D.", "(B) A and C", "(A) or maybe C", "E \\propto r", "P-2, Q-4",
     "P:1; Q:3", "A-2,B-1", "A \u2192 3, B \u2192 1",
 ]  # fmt: skip
