@@ -16,6 +16,8 @@ _SPACING = re.compile(
 )
 # Only before these: a doubled backslash elsewhere is a line break of a matrix.
 _DOUBLED = re.compile(r"\\\\(?=(?:circ|frac|dfrac|tfrac|sqrt|pi|text|mathrm|times|cdot|left|right|pm|boxed)(?![a-z]))")
+# Zero-width characters, the soft hyphen and the byte order mark. Not the marks that turn the reading direction around.
+_UNSEEN = re.compile("[\u00ad\u200b-\u200d\u2060\ufeff]")
 _SAME = {
     "\u2212": "-", "\u2012": "-", "\u2013": "-", "\u2014": "-", "\ufe63": "-", "\u00d7": r"\times ",
     "\u22c5": r"\cdot ", "\u00b7": r"\cdot ", "\u00f7": "/", "\u2044": "/", "\u221a": r"\sqrt ", "\u03c0": r"\pi ",
@@ -25,8 +27,14 @@ _SAME = {
 _SAME_RUN = re.compile("|".join(_SAME))
 
 
+def visible(text: str) -> str:
+    """Return the text without the characters that nobody sees, such as a zero-width space before a digit."""
+    return _UNSEEN.sub("", text)
+
+
 def plain(text: str) -> str:
     """Return the text without dressing; fonts such as \\text{...} stay, so that words can be told from symbols."""
+    text = visible(text)
     text = _SUPERSCRIPT_RUN.sub(lambda m: "^{" + m[0].translate(_SUPERSCRIPTS) + "}", text)
     text = _VULGAR.sub(_vulgar, text)
     text = _SAME_RUN.sub(

@@ -12,21 +12,39 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from dhd_labels.grading.options import read_letters, tagged
+from dhd_labels.grading.dressing import visible
+from dhd_labels.grading.options import denies_option, is_species, read_letters, tagged
 from dhd_labels.protocol.reasoning import split_reasoning
 
 OPTION_TYPES = ("choice", "choices", "choice_any")
 
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])\s*(?:(\{)|(\\[A-Za-z]+(?:\s*\{[^{}]*\})+|[^\s${}\\]+))")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
-# "Answer: 42", "**Answer:** 42", "The answer is 42", also with the answer on the next line. Possessive: a cue before a
-# page of blanks must not backtrack.
-_CUE = re.compile(r"\banswer\b[*_ \t]*+(?:is\b[ \t]*+:?|[:=])[*_ \t]*+\n?+[ \t]*+", re.IGNORECASE)
-_OPTION_CUE = re.compile(
-    r"\b(?:answers?|(?:correct|right|best)\s+(?:options?|choices?|statements?)|options?\s+chosen)\b[*_ \t]*+"
-    r"(?:(?:is|are)\b[ \t]*+:?|[:=])[*_ \t]*+\n?+[ \t]*+",
-    re.IGNORECASE,
+# "Answer: 42", "**Answer:** 42", "The answer is 42", also with the answer on the next line; a heading "### Answer"; a
+# dash only where the answer opens the line. Possessive: a cue before a page of blanks must not backtrack.
+_NOT_WRONG = r"(?<!wrong )(?<!incorrect )(?<!not the )(?<!not an )"
+_OPENED = (
+    r"^[ \t*_#>]*+(?:(?:my|final|correct)[ \t]++){0,2}ans(?:wer)?\b[*_]*+[ \t]++[-\u2013\u2014][ \t]++[*_]*+"
+    r"|^[ \t]*+(?:#{1,6}[ \t*_]*+|\*\*)(?:final[ \t]++)?answer[ \t*_]*+\n\s*+(?!#)"
 )
+_IS = r"[*_ \t]*+(?:(?:is|are)\b[ \t]*+[:\uff1a]?|[:=\uff1a\uff1d])[*_ \t]*+(?:\n[ \t]*+){0,2}"
+_CUE = re.compile(rf"{_OPENED}|{_NOT_WRONG}\bans(?:wer)?\b{_IS}", re.IGNORECASE | re.MULTILINE)
+_OPTION_CUE = re.compile(
+    rf"{_OPENED}|{_NOT_WRONG}\b(?:answers?|ans|(?:correct|right|best)\s+(?:options?|choices?|statements?)|options?\s+chosen)\b"
+    rf"(?:{_IS}|[ \t]++(?:would|must)[ \t]++be\b[ \t]*+)",
+    re.IGNORECASE | re.MULTILINE,
+)
+# "So, B is the correct answer.", "A and C are the correct options."
+_SAID_LETTER = r"[*$(\[]*[A-J]\b[*$)\]]*"
+_OPTION_SAID = re.compile(
+    r"(?:^|[.!?:]\s)[ \t*_>#-]*(?:(?:so|thus|hence|therefore|clearly|consequently)\b,?[ \t]+)?"
+    rf"(?:(?:the[ \t]+)?options?[ \t]+)?({_SAID_LETTER}(?:(?:,[ \t]*|,?[ \t]+and[ \t]+){_SAID_LETTER}){{0,9}})"
+    r"[ \t]+(?:is|are)[ \t]+(?:the[ \t]+)?(?:only[ \t]+)?(?:correct|right|best|final)[ \t]+"
+    r"(?:answers?|options?|choices?)\b[*_ \t]*(?=[.!,;\n]|$|because\b|since\b|as\b)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_ONLY_REMARKED = re.compile(r"(?:correct|incorrect|wrong)[.!]?", re.IGNORECASE)
+"""After "my answer is" these speak about the answer; after "Answer:" they are one."""
 _REFUSAL = re.compile(
     r"(?:i (?:do not|don't|don’t|cannot|can't|can’t|could not|couldn't) \w+.*|(?:it is )?(?:unknown|not sure|unsure|n/a"
     r"|unclear|undetermined|no answer|not known|not given|cannot be determined|can not be determined"
@@ -47,7 +65,11 @@ _JOINT = re.compile(
 )
 # "B because ...", "B, since ...": after a cue the letter is the first thing said.
 _CUED_LETTER = re.compile(
-    r"[\s$*_(\[]*\b([A-Z])\b(?!['’])[\s$*_)\]]*(?=$|[.,;:)]|because\b|since\b|as\b|due\b|for\b|-)"
+    r"[\s$*_(\[]*\b([A-Z])\b(?!['’])[\s$*_)\]]*(?=$|[.,;:)]|because\b|since\b|as\b|due\b|for\b|-(?!\s*(?:[A-Za-z]\b|[0-9])))"
+)
+# "A, C or maybe D": the first letter is not all that is said.
+_LISTED_NEXT = re.compile(
+    r"[\s$*_)\],;.:]*(?:(?:and|or|but|maybe|possibly)\b\s*)*[$*_(\[]*(?:[B-HJ]\b(?!['’])|[AI]\b(?!['’]|\s+[a-z]))"
 )
 
 
@@ -84,7 +106,7 @@ def extract_answer(text: str, answer_type: str | None = None) -> Extraction:
         answer_type: the declared type (`records.AnswerType`); for options, the answer is their letters ("B", "AD").
             Without it, the cues of every type count and the answer is not looked into.
     """
-    final = final_part(text)
+    final = visible(final_part(text))
     boxes, cut_off = _boxes(final)
     if cut_off:
         return Extraction(None, "truncated")
@@ -117,11 +139,12 @@ def states_a_value(cued: str) -> bool:
 def _option_answer(final: str, boxes: list[_Box]) -> Extraction:
     """Return letters from the box, else from a tag or cue; else the box or cue as it is: it may be an option's text."""
     boxed = _last_list(final, boxes) if boxes else None
-    cued = tagged(final) or _last_cue(final, _OPTION_CUE)
+    cued = tagged(final) or _last_option_cue(final)
     for text, reader in ((boxed, _letters), (cued, _cued_letters)):
         if text and (letters := reader(text)):
             return Extraction(letters, "ok")
-    return _found(boxed or cued)
+    said = boxed or cued
+    return _found(None if said and denies_option(said) else said)
 
 
 def _letters(text: str) -> str | None:
@@ -132,19 +155,37 @@ def _letters(text: str) -> str | None:
 
 
 def _cued_letters(text: str) -> str | None:
-    """Read the letters of a cue: all of it, or the first word when a reason follows."""
+    """Read the letters of a cue: all of it, or the first word when a reason follows, not a denial or more letters."""
     if letters := _letters(text):
         return letters
-    found = _CUED_LETTER.match(text[:_MAX_CUED])
-    return found[1] if found else None
+    start = text[:_MAX_CUED]
+    found = _CUED_LETTER.match(start)
+    if not found or denies_option(start) or is_species(start) or _LISTED_NEXT.match(start, found.end()):
+        return None
+    return found[1]
 
 
 def _last_cue(final: str, cue: re.Pattern[str]) -> str | None:
-    """Return the rest of the line after the last cue that has one."""
+    found = _cue_and_answer(final, cue)
+    return found[1] if found else None
+
+
+def _last_option_cue(final: str) -> str | None:
+    """Return what follows the last cue, or the letters that are called the answer if that comes later or is the cue."""
+    cued = _cue_and_answer(final, _OPTION_CUE)
+    said = [found for found in _OPTION_SAID.finditer(final) if read_letters(found[1])]
+    if said and (cued is None or said[-1].end() > cued[0]):
+        return said[-1][1]
+    return cued[1] if cued else None
+
+
+def _cue_and_answer(final: str, cue: re.Pattern[str]) -> tuple[int, str] | None:
+    """Return where the last cue that has an answer starts, and the rest of its line: no heading, no lead to a list."""
     for found in reversed(list(cue.finditer(final))):
-        line = final[found.end() :].partition("\n")[0]
-        if answer := line.strip(" \t\r*$."):
-            return answer
+        answer = final[found.end() :].partition("\n")[0].strip(" \t\r*$.")
+        remark = found[0].rstrip().endswith(("is", "are")) and _ONLY_REMARKED.fullmatch(answer)
+        if answer and not remark and not answer.startswith("#") and not answer.endswith(":"):
+            return found.start(), answer
     return None
 
 

@@ -34,6 +34,16 @@ from dhd_labels.grading.extract import Extraction, boxed_answers, extract_answer
         ("\\boxed{3}. But no: \\boxed{4}", "4"),
         ("Answer: 5? No. The answer is 72.", "72"),
         ("Answer: 42" + " " * 50_000, "42"),
+        ("### Answer\n42", "42"),
+        ("## Final Answer\n\n42", "42"),
+        ("**Answer**\n42", "42"),
+        ("Answer - 42", "42"),
+        ("Ans: 42", "42"),
+        ("**Answer:**\n\n42", "42"),
+        ("Answer\uff1a42", "42"),
+        ("Answer: \u200b42", "42"),
+        ("\\boxed{\ufeff42}", "42"),
+        ("Answer: 42\nSo my answer is correct.", "42"),
     ],
 )
 def test_the_final_answer_is_found(text: str, answer: str) -> None:
@@ -41,7 +51,22 @@ def test_the_final_answer_is_found(text: str, answer: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "I think so.", "I cannot answer this.", "Answer: ", "Answer: **", "<think>Answer: 5", "\\boxed{}"]
+    "text",
+    [
+        "",
+        "I think so.",
+        "I cannot answer this.",
+        "Answer: ",
+        "Answer: **",
+        "<think>Answer: 5",
+        "\\boxed{}",
+        "My answer is correct.",
+        "The wrong answer is 5",
+        "The answer - as we saw - is hard",
+        "### Answer\n### Step 1",
+        "### Answer\nWe find:",
+        "Answer:\n\n## Next",
+    ],
 )
 def test_no_box_and_no_cue_is_no_answer(text: str) -> None:
     if text.startswith("<think>"):
@@ -84,10 +109,59 @@ def test_a_box_gives_back_its_content(content: str, before: str) -> None:
         ("ANSWER: (A)", "A"),
         ("[ANSWER] C [/ANSWER]", "C"),
         ("<think>Answer: A</think> Answer: B", "B"),
+        ("Answer - B", "B"),
+        ("Ans: B", "B"),
+        ("Answer:\n\n**B**", "B"),
+        ("Answer\uff1aB", "B"),
+        ("### Answer\n(B)", "B"),
+        ("My answer would be B.", "B"),
+        ("So, B is the correct answer.", "B"),
+        ("Hence option (D) is the right choice, since the others fail.", "D"),
+        ("**A and C** are the correct options.", "AC"),
+        ("Answer: A\nNo: **B** is the correct answer.", "B"),
+        ("B is the correct answer.\nAnswer: C", "C"),
+        ("The answer is (C) W.", "C"),
+        ("\\boxed{(B) \\text{I only}}", "B"),
+        ("\\boxed{B) $k$}", "B"),
+        ("Answer: **B** \u2013 as the cart slows down", "B"),
+        ("Answer: B. E", "B"),
+        ("Answer: \u200bB", "B"),
     ],
 )
 def test_option_letters_are_read_where_they_stand_for_options(text: str, answer: str) -> None:
     assert extract_answer(text, "choices") == Extraction(answer, "ok")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\\boxed{\\text{(A) incorrect}}",
+        "Answer: (A) is wrong",
+        "The answer is not A.",
+        "Answer: neither A nor B",
+        "Option A is not the correct answer.",
+        "It is false that B is the correct answer.",
+        "If B is the correct answer, then",
+        "The wrong answer is B.",
+        "\\boxed{B) eliminated}",
+    ],
+)
+def test_a_denied_letter_is_no_answer(text: str) -> None:
+    assert extract_answer(text, "choice") == Extraction(None, "no_answer")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The answer is A, C or maybe D",
+        "\\boxed{P-2,Q-4}",
+        "Answer: A; possibly B",
+        "The answer is E. coli",
+        "Answer: A - 5",
+    ],
+)
+def test_more_than_one_letter_stays_as_it_is(text: str) -> None:
+    assert len(extract_answer(text, "choice").answer or "") > 4
 
 
 @pytest.mark.parametrize(
@@ -110,7 +184,17 @@ def test_extraction_never_fails_for_any_type(text: str, kind: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["[ANSWER]" * 12_000, "Answer:" * 14_000, "\\boxed{" * 14_000, "\\boxed{1} " * 9_000, "answer is " + " " * 99_000],
+    [
+        "[ANSWER]" * 12_000,
+        "Answer:" * 14_000,
+        "\\boxed{" * 14_000,
+        "\\boxed{1} " * 9_000,
+        "answer is " + " " * 99_000,
+        "Answer: B" + " " * 99_000 + "x",
+        "\\boxed{B" + ";" * 99_000 + "}",
+        "### Answer\n" * 9_000,
+        "B is the best answer" * 5_000,
+    ],
 )
 def test_long_hostile_texts_end(text: str) -> None:
     extract_answer(text, "choice")
