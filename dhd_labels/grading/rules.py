@@ -182,7 +182,9 @@ def _decide_number(gold: Quantity, text: str, problem: Problem) -> Decision:
         return _same_words(text, problem) or undecided(text, f"not readable as {problem.answer_type}")
     tolerance = TOLERANCES.get(problem.benchmark, Tolerance())
     words = _words(problem) if not gold.unit else ()
-    found = compare_quantities(gold, given, tolerance, words, dimensionless=problem.answer_type == "quantity")
+    # SciBench leaves the unit blank only where there is none; elsewhere it may just not be written.
+    dimensionless = problem.answer_type == "quantity" or problem.benchmark == "scibench"
+    found = compare_quantities(gold, given, tolerance, words, dimensionless)
     if found.correct is None:
         return _same_words(text, problem) or undecided(text, found.reason or "")
     return Decision(found.correct, found.canonical)
