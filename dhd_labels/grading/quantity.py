@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -12,7 +13,17 @@ from dhd_labels.grading.dressing import unwrapped
 from dhd_labels.grading.mathtext import read_math
 from dhd_labels.grading.notation import UnreadableError
 from dhd_labels.grading.rough import rough
-from dhd_labels.grading.units import NO_UNIT, RADIAN, Unit, convert, factor, is_ambiguous, is_offset, read_unit
+from dhd_labels.grading.units import (
+    NO_UNIT,
+    RADIAN,
+    Unit,
+    conversions,
+    convert,
+    factor,
+    is_ambiguous,
+    is_offset,
+    read_unit,
+)
 
 MAX_LENGTH = 300
 """Characters of a number with its unit; longer texts are no numbers."""
@@ -35,7 +46,7 @@ _SEVERAL = re.compile(r",\s|;")
 _UNEQUAL = re.compile(r"<|>|\\(?:leq?|geq?|lt|gt|neq?|pm|mp|leqslant|geqslant)(?![a-z])|!=")
 _EQUALS = re.compile(r"(=|\\approx(?![a-z])|\\simeq(?![a-z]))")
 _CUT = re.compile(r"(?<=[0-9)}\s])(?=[A-Za-z\\%°^{ΩµÅ/])")
-_ROUNDING = Fraction(1, 10**9)
+_ROUNDING, _NEAR = Fraction(1, 10**9), Fraction(1, 200)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +132,8 @@ def compare_quantities(
             unit is allowed after an equal number.
     """
     strange = [noun for noun in given.unit.nouns if noun not in gold.unit.nouns and noun not in words]
+    if not gold.unit.factors:
+        strange += [word for word in given.unit.odd if word.casefold() not in words]
     if strange:
         return NumberVerdict(None, "", f"the unit {strange[0][:20]!r} is not known")
     rounded = gold.rounded or given.rounded
@@ -130,16 +143,61 @@ def compare_quantities(
         return NumberVerdict(None, "", "the reference has no unit") if found.correct and dimension else found
     if not given.unit.factors:
         return _without_unit(gold, given, tolerance, rounded)
-    value = convert(given.value, given.unit, gold.unit)
-    if value is None:
-        if is_ambiguous(gold.unit) or is_ambiguous(given.unit):
-            return NumberVerdict(None, "", "a pound is a mass or a force")
-        return NumberVerdict(False, f"{canonical_number(given)} {given.unit}")
+    return _in_units(gold, given, tolerance, rounded)
+
+
+def _in_units(gold: Quantity, given: Quantity, tolerance: Tolerance, rounded: bool) -> NumberVerdict:
+    """Compare two quantities that both have units."""
+    values, is_open = conversions(given.value, given.unit, gold.unit)
+    if not values:
+        return _of_other_dimension(gold, given)
+    value = values[0]
     scaled = given.unit.factors != gold.unit.factors
     correct = tolerance.accepts(gold.value, value, rounded or scaled)
-    if not correct and is_offset(gold.unit) != is_offset(given.unit) and tolerance.accepts(gold.value, given.value):
-        return NumberVerdict(None, "", "a temperature or a difference of temperatures")
+    if is_open and any(tolerance.accepts(gold.value, other, rounded=True) for other in values):
+        return NumberVerdict(None, "", "a rate of turns or of angles")
+    if not correct and (doubt := _doubt(gold, given, value, tolerance)):
+        return NumberVerdict(None, "", doubt)
     return NumberVerdict(correct, _with_unit(Quantity(value, gold.unit, rounded or scaled)))
+
+
+def _of_other_dimension(gold: Quantity, given: Quantity) -> NumberVerdict:
+    """Call a unit of another dimension wrong only if it cannot have been meant as the reference's."""
+    if is_ambiguous(gold.unit) or is_ambiguous(given.unit):
+        return NumberVerdict(None, "", "a pound is a mass or a force")
+    readings = [(one, other) for one in _readings(gold.unit) for other in _readings(given.unit)]
+    if given.unit.is_vague or any(conversions(given.value, other, one)[0] for one, other in readings):
+        return NumberVerdict(None, "", f"the unit '{given.unit}' has another dimension as it is read")
+    return NumberVerdict(False, f"{canonical_number(given)} {given.unit}")
+
+
+def _readings(unit: Unit) -> list[Unit]:
+    return [Unit(factors) for factors in (unit.factors, *unit.others)]
+
+
+def _doubt(gold: Quantity, given: Quantity, value: Fraction, tolerance: Tolerance) -> str | None:
+    """Return why a value that is off in the reference's unit may still be right."""
+    for one in _readings(gold.unit):
+        for other in _readings(given.unit):
+            values, _ = conversions(given.value, other, one)
+            if any(tolerance.accepts(gold.value, found, rounded=True) for found in values):
+                return "the unit has several readings"
+    if is_offset(gold.unit) != is_offset(given.unit):
+        if tolerance.accepts(gold.value, given.value):
+            return "a temperature or a difference of temperatures"
+        if abs(gold.value - value) <= 1:
+            return "a temperature that is rounded in another unit"
+    times = factor(given.unit, gold.unit) if not is_offset(gold.unit) and not is_offset(given.unit) else None
+    if times and not tolerance.relative and not _is_decimal(times):
+        near = Tolerance(relative=_NEAR).accepts(gold.value, value)
+        return "a conversion that is rounded" if near else None
+    return None
+
+
+def _is_decimal(times: float) -> bool:
+    """Whether a factor between units is a power of ten."""
+    power = math.log10(times)
+    return abs(power - round(power)) < 1e-9
 
 
 def _with_unit(quantity: Quantity) -> str:
@@ -210,7 +268,9 @@ def _value_and_unit(text: str, allow_charge: bool) -> Quantity | None:
     found = _numeral(text, allow_charge) or _closed_form(text, allow_charge)
     if found is None or not money:
         return found
-    return Quantity(found.value, read_unit("dollar") or NO_UNIT, found.rounded) if not found.unit.factors else None
+    dollar = read_unit("dollar") or NO_UNIT
+    unit = Unit(dollar.factors, found.unit.nouns)
+    return Quantity(found.value, unit, found.rounded) if not found.unit.factors else None
 
 
 def _numeral(text: str, allow_charge: bool) -> Quantity | None:
