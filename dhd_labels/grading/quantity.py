@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 from fractions import Fraction
 
@@ -44,6 +44,26 @@ _REASON = re.compile(r"[\s,;(]+(?:because|since|due to)\b.*", re.IGNORECASE | re
 _DOUBT = re.compile(r"\b(?:not|isn't|never|if|unless|when|because|than|or|and|cannot|wrong)\b|n't", re.IGNORECASE)
 _SEVERAL = re.compile(r",\s|;")
 _UNEQUAL = re.compile(r"<|>|\\(?:leq?|geq?|lt|gt|neq?|pm|mp|leqslant|geqslant)(?![a-z])|!=")
+_DECIMAL = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
+# "2.52(3)" has an uncertainty and "0.5 (50%)" says a number twice; neither is a product.
+_BRACKETED = re.compile(rf"(?<![\w.^}}]){_DECIMAL}\s*\(\s*[+-]?[0-9.,]+\s*(?:\\?%)?\s*\)(?!\s*\^)")
+# "1.25-1.35 GPa" is a range, unless an operator follows.
+_SPAN = re.compile(rf"\s*({_DECIMAL})(\s*-\s*)({_DECIMAL})(?![0-9.])\s*(?=$|\\?%|[A-Za-z(µμΩÅ°]|\\times\s*10\s*\^)")
+_WORD = r"[A-Za-z]{2,}"
+_LETTER = (
+    r"(?:\\?(?!(?:sin|cos|tan|cot|sec|csc|log|ln|lg|exp|sqrt|frac|int|sum|prod|lim|times|cdot|max|min|pi|a?rc[a-z]*)(?![a-z]))"
+    r"[A-Za-zΑ-Ωα-ω]+|\\(?:bar|vec|hat|dot|tilde|overline)\s*\{[^{}]*\}|\[[^\[\]]*\])"
+)
+_INDEX = (
+    r"(?:\s*(?:_\s*(?:\{(?:[^{}]|\{[^{}]*\})*\}|\\?[A-Za-z0-9]+)"
+    r"|\^\s*\{?\s*(?:\\(?:circ|prime|theta|ominus)|\*|°)\s*\}?|'))*"
+)
+# A name of one value: "x", "\Delta H^\circ", "f(2)", "|v|", "the number of moles n".
+_NAMED = re.compile(
+    rf"(?:{_WORD}[\s,:]+)*(?:\\(?:angle|triangle|Delta|delta)|[∠ΔΛ])?{_INDEX}\s*"
+    rf"(?:\|\s*{_LETTER}{_INDEX}\s*\||{_LETTER}{_INDEX})\s*(?:\([^()]*\))?"
+)
+_ROUNDED, _COARSE = Fraction(1, 50), Fraction(1, 4)
 _EQUALS = re.compile(r"(=|\\approx(?![a-z])|\\simeq(?![a-z]))")
 _CUT = re.compile(r"(?<=[0-9)}\s])(?=[A-Za-z\\%°^{ΩµÅ/])")
 _ROUNDING, _NEAR = Fraction(1, 10**9), Fraction(1, 200)
@@ -97,8 +117,10 @@ def read_quantity(text: str, allow_charge: bool = False) -> Quantity | None:
     text = _REASON.sub("", unwrapped(text))
     if _UNEQUAL.search(text) or any(text.count(one) != text.count(other) for one, other in ("()", "{}", "[]")):
         return None
-    side = _final_side(_without_lead(text))
-    return None if side is None else _value_and_unit(_without_lead(side), allow_charge)
+    side = _final_side(_without_lead(text), allow_charge)
+    if side is None or _BRACKETED.search(side) or _is_span(_without_lead(side)):
+        return None
+    return _value_and_unit(_without_lead(side), allow_charge)
 
 
 def canonical_number(quantity: Quantity | Fraction) -> str:
@@ -213,15 +235,19 @@ def _against_bare(gold: Quantity, given: Quantity, tolerance: Tolerance, rounded
             return NumberVerdict(None, "", "the reference may be a fraction or in percent")
         return NumberVerdict(tolerance.accepts(gold.value, fraction.value, rounded), canonical_number(fraction))
     correct = tolerance.accepts(gold.value, value, rounded)
-    if not correct and given.unit.factors and _is_power_of_ten(gold.value, value, tolerance):
+    if not correct and given.unit.factors and _is_power_of_ten(gold.value, given, tolerance):
         return NumberVerdict(None, "", "the reference has no unit, and its value may be in another one")
     return NumberVerdict(correct, canonical_number(given))
 
 
-def _is_power_of_ten(gold: Fraction, given: Fraction, tolerance: Tolerance) -> bool:
-    return any(
-        tolerance.accepts(gold, given * Fraction(10) ** power) for power in range(-30, 31) if power and gold and given
-    )
+def scaled(given: Quantity) -> Iterator[Quantity]:
+    """Yield a quantity with its value times any power of ten but one, as other prefixes would have it."""
+    for power in (*range(-30, 0), *range(1, 31)) if given.value else ():
+        yield replace(given, value=given.value * Fraction(10) ** power)
+
+
+def _is_power_of_ten(gold: Fraction, given: Quantity, tolerance: Tolerance) -> bool:
+    return bool(gold) and any(tolerance.accepts(gold, other.value) for other in scaled(given))
 
 
 def _without_unit(gold: Quantity, given: Quantity, tolerance: Tolerance, rounded: bool) -> NumberVerdict:
@@ -247,18 +273,60 @@ def _without_lead(text: str) -> str:
     return text.strip()
 
 
-def _final_side(text: str) -> str | None:
-    """Return the side of an equation that holds the value: the last, or the exact one before a rounded one."""
-    pieces = _EQUALS.split(text)
-    if len(pieces) == 1:
+def _is_span(text: str) -> bool:
+    """Whether a text is a range: a dash between two numbers that ascend, or between two decimals without blanks."""
+    found = _SPAN.match(text)
+    if found is None:
+        return False
+    return Fraction(found[1]) < Fraction(found[3]) or (found[2] == "-" and "." in found[1] and "." in found[3])
+
+
+def _final_side(text: str, allow_charge: bool) -> str | None:
+    """Return the side of an equation that holds the value: the last, or the exact one before a rounded one.
+
+    None when the last side is no value of what stands before it: "2x = 10" is about 2x, "3 \\times 4 = 10" is false.
+    """
+    sides, signs = _sides(text)
+    if len(sides) == 1:
         return text
-    sides, signs = pieces[::2], pieces[1::2]
     if any(_DOUBT.search(side) or _SEVERAL.search(side) for side in sides[:-1]):
         return None
+    if len(sides) == 2 and _NAMED.fullmatch(sides[1]) and (turned := _value_and_unit(sides[0], allow_charge)):
+        return sides[0] if not turned.unit.nouns else None
+    last = _value_and_unit(_without_lead(sides[-1]), allow_charge)
+    if last is None:
+        return None
+    named = not sides[0] or _NAMED.fullmatch(sides[0]) is not None
+    for side in sides[1 if named else 0 : -1]:
+        value = _value_and_unit(side, allow_charge)
+        if (not named and value is None) or (value is not None and not _agree(value, last, set(signs) != {"="})):
+            return None
     rounding = next((i for i, sign in enumerate(signs) if sign != "="), None)
-    if rounding is not None and _value_and_unit(sides[rounding].strip(), False):
+    if rounding is not None and _value_and_unit(sides[rounding], False):
         return sides[rounding]
     return sides[-1]
+
+
+def _sides(text: str) -> tuple[list[str], list[str]]:
+    """Return the sides of an equation and the signs between them; "P(X=2)" has none."""
+    sides, signs, start = [], [], 0
+    for found in _EQUALS.finditer(text):
+        before = text[: found.start()]
+        if before.count("(") == before.count(")") and before.count("{") == before.count("}"):
+            sides.append(text[start : found.start()].strip())
+            signs.append(found[0])
+            start = found.end()
+    return [*sides, text[start:].strip()], signs
+
+
+def _agree(one: Quantity, other: Quantity, rounds: bool) -> bool:
+    """Whether two sides of an equation may be one value, rounded; the unit may stand on one of them only."""
+    value: Fraction | None = one.value
+    if one.unit.factors and other.unit.factors:
+        value = convert(one.value, one.unit, other.unit)
+    elif one.unit.is_percent or other.unit.is_percent:
+        value = one.value * (100 if other.unit.is_percent else Fraction(1, 100))
+    return value is not None and Tolerance(relative=_COARSE if rounds else _ROUNDED).accepts(other.value, value)
 
 
 def _value_and_unit(text: str, allow_charge: bool) -> Quantity | None:

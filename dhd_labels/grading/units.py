@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache, lru_cache
-from itertools import islice, pairwise, product
+from itertools import combinations, islice, pairwise, product
 from typing import Any
 
 # Spellings that pint does not know; long names are also tried in lower case.
@@ -19,7 +20,8 @@ _ALIASES = {
     "Torr": "torr", "yrs": "year", "hrs": "hour", "mins": "minute", "secs": "second", "lbs": "pound", "USD": "dollar",
     "deg": "degree", "pct": "percent", "Da": "dalton", "cc": "cm^3", "mph": "mile/hour", "fps": "foot/second",
     "rev": "revolution", "revs": "revolution", "rps": "revolution/second", "KW": "kW", "KN": "kN", "KV": "kV",
-    "KHz": "kHz", "KeV": "keV", "Ohm": "ohm", "Ohms": "ohm", "gm": "gram", "gms": "gram", "kgs": "kg", "kms": "km",
+    "KHz": "kHz", "KeV": "keV", "ev": "eV", "kev": "keV", "kj": "kJ", "kw": "kW", "Mpa": "MPa", "kpa": "kPa",
+    "Ohm": "ohm", "Ohms": "ohm", "gm": "gram", "gms": "gram", "kgs": "kg", "kms": "km",
     "cms": "cm", "mms": "mm", "mols": "mol", "rads": "radian", "y": "year", "Gs": "gauss",
 }  # fmt: skip
 # What pint reads as a unit although it counts things in answers, or is a word.
@@ -115,7 +117,7 @@ _PREFIXES = ("kilo", "centi", "deci", "milli", "micro", "nano", "pico", "femto",
 # Units that stand for another dimension as well: a mass for a molar mass, an energy for a wave number, t for T.
 _VAGUE = ("dalton", "unified_atomic_mass_unit", "electron_volt", "siemens", "metric_ton", "molar", "molal", "pound")
 # What a symbol that stands alone may also mean.
-_ALONE = {"C": "degree_Celsius", "m": "molar"}
+_ALONE = {"C": "degree_Celsius", "F": "degree_Fahrenheit", "m": "molar"}
 _TURNS: dict[str, tuple[tuple[str, int], ...]] = {
     "revolution": (), "turn": (), "revolutions_per_minute": (("minute", -1),),
 }  # fmt: skip
@@ -307,14 +309,18 @@ def _readings(name: str) -> tuple[Factors, ...]:
         found.append(((_full(parts[1]), 1), (_full(parts[3]), -1)) if slash else ((_full(parts[1]), int(parts[3])),))
     elif whole := _known(alias) or (_known(alias.casefold()) if len(alias) > 3 else None):
         found.append(((whole, 1),))
-    split: list[Factors] = [
-        ((_full(name[:cut]), 1), (_full(name[cut:]), 1))
-        for cut in range(1, len(name))
-        if {name[:cut], name[cut:]} <= _GLUED
-    ]
+    split = [tuple((_full(part), 1) for part in parts) for parts in (*_split(name, 2), *_split(name, 3))]
     # A word that is a unit by its letters only gives way to symbols: pint has "Nm" as something else.
     usual = bool(found) and (name in _ALIASES or _is_common(found[0]))
     return tuple(dict.fromkeys([*found, *split] if usual or not split else split))
+
+
+def _split(name: str, count: int) -> Iterator[tuple[str, ...]]:
+    """Yield the ways to read a run of letters as so many symbols."""
+    for cuts in combinations(range(1, len(name)) if len(name) <= 8 else (), count - 1):
+        parts = tuple(name[start:end] for start, end in pairwise((0, *cuts, len(name))))
+        if set(parts) <= _GLUED:
+            yield parts
 
 
 def _is_common(reading: Factors) -> bool:
