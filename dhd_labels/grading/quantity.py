@@ -63,7 +63,7 @@ _NAMED = re.compile(
     rf"(?:{_WORD}[\s,:]+)*(?:\\(?:angle|triangle|Delta|delta)|[∠ΔΛ])?{_INDEX}\s*"
     rf"(?:\|\s*{_LETTER}{_INDEX}\s*\||{_LETTER}{_INDEX})\s*(?:\([^()]*\))?"
 )
-_ROUNDED, _COARSE = Fraction(1, 50), Fraction(1, 4)
+_ROUNDED, _COARSE = Fraction(1, 50), Fraction(1, 5)
 _EQUALS = re.compile(r"(=|\\approx(?![a-z])|\\simeq(?![a-z]))")
 _CUT = re.compile(r"(?<=[0-9)}\s])(?=[A-Za-z\\%°^{ΩµÅ/])")
 _ROUNDING, _NEAR = Fraction(1, 10**9), Fraction(1, 200)
