@@ -118,6 +118,9 @@ _PREFIXES = ("kilo", "centi", "deci", "milli", "micro", "nano", "pico", "femto",
 _VAGUE = ("dalton", "unified_atomic_mass_unit", "electron_volt", "siemens", "metric_ton", "molar", "molal", "pound")
 # What a symbol that stands alone may also mean.
 _ALONE = {"C": "degree_Celsius", "F": "degree_Fahrenheit", "m": "molar"}
+# In a product a temperature is a difference.
+_STEPS = {"degree_Celsius": "kelvin", "degree_Fahrenheit": "degree_Rankine"}
+_MAX_TEMPERATURE = 10**100
 _TURNS: dict[str, tuple[tuple[str, int], ...]] = {
     "revolution": (), "turn": (), "revolutions_per_minute": (("minute", -1),),
 }  # fmt: skip
@@ -288,7 +291,7 @@ def _multiplied(symbols: list[_Symbol], chosen: tuple[Factors, ...], below: tupl
             powers[name] = powers.get(name, 0) + power * sign * times
     factors = tuple(sorted((name, power) for name, power in powers.items() if power))
     if len(factors) > 1 or (factors and factors[0][1] != 1):
-        factors = tuple(sorted(("kelvin" if name == "degree_Celsius" else name, power) for name, power in factors))
+        factors = tuple(sorted((_STEPS.get(name, name), power) for name, power in factors))
     return factors
 
 
@@ -373,11 +376,7 @@ def factor(given: Unit, wanted: Unit) -> float | None:
     """Return what a value in `given` is multiplied by to be in `wanted`, or None when the dimensions differ."""
     if given.factors == wanted.factors:
         return 1.0
-    registry = _registry()
-    one, other = (_pint_unit(unit) for unit in (given, wanted))
-    if one.dimensionality != other.dimensionality:
-        return None
-    return float(registry.Quantity(1, one).to(other).magnitude)
+    return _magnitude(1, given, wanted)
 
 
 def convert(value: Fraction, given: Unit, wanted: Unit) -> Fraction | None:
@@ -385,10 +384,8 @@ def convert(value: Fraction, given: Unit, wanted: Unit) -> Fraction | None:
     if given.factors == wanted.factors:
         return value
     if is_offset(given) or is_offset(wanted):
-        one, other = (_pint_unit(unit) for unit in (given, wanted))
-        if one.dimensionality != other.dimensionality:
-            return None
-        return Fraction(float(_registry().Quantity(float(value), one).to(other).magnitude)).limit_denominator(10**9)
+        found = _magnitude(float(value), given, wanted) if abs(value) < _MAX_TEMPERATURE else None
+        return None if found is None else Fraction(found).limit_denominator(10**9)
     times = factor(given, wanted)
     return None if times is None else value * Fraction(repr(times))
 
@@ -439,6 +436,20 @@ def is_offset(unit: Unit) -> bool:
 def is_ambiguous(unit: Unit) -> bool:
     """Whether the unit has a pound, which is a mass or a force."""
     return any("pound" in name and name != "foot_pound" for name, _ in unit.factors)
+
+
+def _magnitude(value: float, given: Unit, wanted: Unit) -> float | None:
+    from pint import PintError
+
+    try:
+        one, other = (_pint_unit(unit) for unit in (given, wanted))
+        if one.dimensionality != other.dimensionality:
+            return None
+        found = float(_registry().Quantity(value, one).to(other).magnitude)
+    except (PintError, ArithmeticError):
+        # A scale without a product, such as the neper, or a factor that no double holds.
+        return None
+    return found if math.isfinite(found) and (found or not value) else None
 
 
 def _pint_unit(unit: Unit) -> Any:

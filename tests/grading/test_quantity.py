@@ -215,6 +215,57 @@ def test_a_rounded_conversion_is_undecided_where_numbers_are_exact(reference: st
     assert grade(p, f"{float(number) * 1.1} {unit}").correct is False
 
 
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "J",
+                "mol",
+                "K",
+                "ms",
+                "mK",
+                "Nm",
+                "G",
+                "C",
+                "\u00b0C",
+                "\u00b0F",
+                "rpm",
+                "Hz",
+                "neper",
+                "mNeper",
+                "dBm",
+                "/",
+                "\u00b7",
+                "-",
+                " ",
+                "(",
+                ")",
+                "^2",
+                "^{-12}",
+                "%",
+                " per ",
+                "\\mu ",
+                "lb",
+                "=",
+                "x",
+                "10^9",
+                "$",
+            ]
+        ),
+        max_size=9,
+    ),
+    st.sampled_from(["25 \u00b0C", "3 Hz", "2 rev / s", "5", "0", "7 lb", "12 $", "5 %", "4 J kg^-1 \u00b0F^-1"]),
+)
+def test_any_run_of_units_gets_a_verdict(pieces: list[str], reference: str) -> None:
+    verdict = sci(reference, "5 " + "".join(pieces))
+    assert (verdict.correct is None) == (verdict.status != "graded")
+
+
+def test_a_temperature_in_a_product_is_a_difference() -> None:
+    assert sci("1 J g^-1 K^-1", "0.5556 J/(g \u00b0F)").correct is True
+    assert sci("1 J g^-1 K^-1", "1 J/(g \u00b0F)").correct is False
+
+
 def test_a_decimal_prefix_never_rounds() -> None:
     assert grade(problem(answer_type="quantity", reference="1 km"), "1001 m").correct is False
 
