@@ -152,3 +152,10 @@ def test_mascqa_numbers_are_scored_alike_under_both_names() -> None:
             for kind in ("number", "range")
         ]
         assert len({(v.correct, v.rule) for v in verdicts}) == 1 and verdicts[0].rule == "official:mascqa"
+
+
+def test_the_published_fields_go_before_the_reference() -> None:
+    fields = {"answer_number": "3.52", "unit": "$10^{3} \\mathrm{~J}$"}
+    p = problem(benchmark="scibench", answer_type="quantity", reference="3520 J", metadata=fields)
+    answers = {"3.52 \\times 10^{3}": True, "3520": True, "3.52e3": True, "3.52": False}
+    assert {answer: grade(p, answer, "official").correct for answer in answers} == answers
