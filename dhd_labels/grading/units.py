@@ -134,6 +134,7 @@ _DEGREE = re.compile(
     r"(?:\{\s*\}\s*)?(?:\^\s*\{?\s*\\circ\s*\}?|\{\s*\\circ\s*\}|°|\\degree)\s*\}?\s*([CF](?![A-Za-z])|[NSEW](?![A-Za-z]))?"
 )
 _HAT = re.compile(r"\\(?:hat|vec|mathbf)\s*\{[^{}]*(?:\{[^{}]*\})?[^{}]*\}|\\hat\s*\\?[a-z]+")
+_MICRO = re.compile(r"(?:\\mu|\\micro|µ|μ)\s*(?=[A-Za-zΩ])")
 _FRACTION = re.compile(r"\\frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
 _DANGLING = re.compile(r"^\s*-|(?:[-*/^_]|\\cdot|\\times)\s*$")
 _MAX_UNIT, _MAX_READINGS = 80, 12
@@ -197,7 +198,7 @@ def read_unit(text: str) -> Unit | None:
     )
     text = re.sub(r"^\s*1\s*/", "/", _FRACTION.sub(r"(\1)/(\2)", text))
     text = re.sub(r"\\mathring\{\s*A\s*\}", " Å ", text)
-    text = re.sub(r"(?:\\mu|\\micro|µ|μ)\s*(?=[A-Za-zΩ])", " µ", re.sub(r"([mkMGnpµμ])\s+(?=Ω)", r" \1", text))
+    text = _MICRO.sub(" µ", re.sub(r"([mkMGnpµμ])\s+(?=Ω)", r" \1", text))
     text = re.sub(r"\bper[\s-]*cent\b", " percent ", text)
     text = re.sub(
         r"\bdeg(?:rees?)?\.?\s*(?:(C)(?:elsius|entigrade)?|(F)(?:ahrenheit)?)\b", _temperature, text, flags=re.I
@@ -335,7 +336,8 @@ def _is_common(reading: Factors) -> bool:
 
 def unit_names(text: str) -> set[str]:
     """Return the pint names of all units that a text mentions."""
-    return {name for word in _NAME.findall(text) for reading in _readings(word)[:1] for name, _ in reading}
+    words = _NAME.findall(_MICRO.sub(" µ", text))
+    return {name for word in words for reading in _readings(word)[:1] for name, _ in reading}
 
 
 def _known(name: str) -> str | None:
@@ -376,7 +378,7 @@ def factor(given: Unit, wanted: Unit) -> float | None:
     """Return what a value in `given` is multiplied by to be in `wanted`, or None when the dimensions differ."""
     if given.factors == wanted.factors:
         return 1.0
-    return _magnitude(1, given, wanted)
+    return _magnitude(1, given, wanted) or None
 
 
 def convert(value: Fraction, given: Unit, wanted: Unit) -> Fraction | None:
@@ -449,7 +451,7 @@ def _magnitude(value: float, given: Unit, wanted: Unit) -> float | None:
     except (PintError, ArithmeticError):
         # A scale without a product, such as the neper, or a factor that no double holds.
         return None
-    return found if math.isfinite(found) and (found or not value) else None
+    return found if math.isfinite(found) else None
 
 
 def _pint_unit(unit: Unit) -> Any:

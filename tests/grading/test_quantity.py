@@ -191,6 +191,7 @@ def test_a_number_has_one_canonical_form(value: Fraction) -> None:
         ("30 \u00b0C", "30 C", None),
         ("30 \u00b0C", "320 K", False),
         ("0 \u00b0C", "273 K", None),
+        ("0 \u00b0C", "273.15 K", True),
         ("1 \u00b0C", "274 K", None),
         ("0 \u00b0C", "280 K", False),
         ("17.5 %", "17.5 per cent", True),

@@ -186,6 +186,8 @@ def test_repeated_options_leave_their_text_undetermined() -> None:
         ("2.3 GPa", "", None),
         ("2.3 GPa", "Give it in $\\mathrm{GPa}$.", True),
         ("2.3 GPa", "Give it in MPa.", None),
+        ("2.3 \\mu\\mathrm{F}", "In $\\mu \\mathrm{F}$?", True),
+        ("2.3 kJ/mol", "In $\\mathrm{kJ\\,mol^{-1}}$?", True),
         ("2300 Pa", "", None),
         ("2.3 m", "", True),
         ("2.3\\%", "", None),
