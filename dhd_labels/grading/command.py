@@ -17,7 +17,9 @@ _OWN_TYPES = (*get_args(AnswerType), "option_text")
 # Upstream names of answer types. Keys that decide more than the type ("C OR D", "A,C") are looked at in `rule_name`.
 _TYPES: dict[str, dict[str, str]] = {
     "jeebench": {"mcq": "choice", "mcq(multiple)": "choices", "integer": "integer", "numeric": "number"},
-    "scibench": dict.fromkeys(("numeric", "numeric_with_unit", "currency", "percent", "angle"), "quantity"),
+    "scibench": {
+        "numeric": "number", **dict.fromkeys(("numeric_with_unit", "currency", "percent", "angle"), "quantity"),
+    },
     "lab-bench": {"mcq": "choice", "mcq_letter": "choice", "mcq_option_text": "option_text"},
     "mascqa": {"num": "range", "mcqs": "choice", "match": "choice", "mcqs-num": "choice"},
     "omni-math-2": {
@@ -104,7 +106,7 @@ def extract_line(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_lines(path: Path, work: Callable[[dict[str, Any]], dict[str, Any]], keep: bool) -> Iterator[tuple[str, bool]]:
-    """Yield a JSON line for every line of a file, and whether the line could be used.
+    """Return a JSON line for every line of a file, and whether the line could be used; the file is read at once.
 
     Args:
         path: JSONL, one object a line; blank lines are skipped.
@@ -118,6 +120,12 @@ def run_lines(path: Path, work: Callable[[dict[str, Any]], dict[str, Any]], keep
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise DhdError(f"The file {str(path)!r} cannot be read: {error}") from None
+    return _results(path.name, lines, work, keep)
+
+
+def _results(
+    name: str, lines: list[str], work: Callable[[dict[str, Any]], dict[str, Any]], keep: bool
+) -> Iterator[tuple[str, bool]]:
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -126,10 +134,24 @@ def run_lines(path: Path, work: Callable[[dict[str, Any]], dict[str, Any]], keep
             row = _object(line)
             result, usable = work(row), True
         except DhdError as error:
-            reason = f"{path.name}:{number}: {error}"
-            result, usable = {"status": "undetermined" if keep else "no_answer", "reason": reason}, False
-            result |= {"correct": None, "score": None, "rule": None} if keep else {"answer": None}
-        yield json.dumps({**(row if keep else {}), **result}, ensure_ascii=True, allow_nan=False), usable
+            result, usable = _unusable(f"{name}:{number}: {error}", keep), False
+        except Exception as error:  # a line costs its own verdict, never the file's
+            result, usable = _unusable(f"{name}:{number}: grader_error: {type(error).__name__}: {error}", keep), False
+        yield _dumped(row if keep else {}, result), usable
+
+
+def _unusable(reason: str, keep: bool) -> dict[str, Any]:
+    result: dict[str, Any] = {"status": "undetermined" if keep else "no_answer", "reason": reason}
+    return result | ({"correct": None, "score": None, "rule": None} if keep else {"answer": None})
+
+
+def _dumped(row: dict[str, Any], result: dict[str, Any]) -> str:
+    try:
+        return json.dumps({**row, **result}, ensure_ascii=True, allow_nan=False)
+    except (ValueError, RecursionError):
+        # Such as 1e999, which is read as an infinity that JSON cannot hold.
+        kept = {key: repr(value)[:200] for key, value in row.items()}
+        return json.dumps({**kept, **result}, ensure_ascii=True, allow_nan=False)
 
 
 def _object(line: str) -> dict[str, Any]:
@@ -171,12 +193,14 @@ def write_results(
             say(line)
             failed += not usable
         return failed
-    lines = []
-    for line, usable in run_lines(path, work, keep):
-        lines.append(line + "\n")
-        failed += not usable
     try:
-        out.write_text("".join(lines), encoding="utf-8")
+        # The input is read before the output is opened: both may be one file.
+        results = run_lines(path, work, keep)
+        with out.open("w", encoding="utf-8") as file:
+            for line, usable in results:
+                file.write(line + "\n")
+                file.flush()
+                failed += not usable
     except OSError as error:
         raise DhdError(f"The file {str(out)!r} cannot be written: {error}") from None
     return failed

@@ -14,15 +14,23 @@ from typing import Any, Literal
 
 from dhd_labels.grading import options
 from dhd_labels.grading.decision import MAX_ANSWER, Decision, undecided
-from dhd_labels.grading.dressing import squash
+from dhd_labels.grading.dressing import squash, unwrapped
 from dhd_labels.grading.expressions import decide_expression, is_broken
 from dhd_labels.grading.extract import extract_answer
 from dhd_labels.grading.official import decide_officially
-from dhd_labels.grading.quantity import Quantity, Tolerance, canonical_number, compare_quantities, read_quantity
+from dhd_labels.grading.quantity import (
+    Quantity,
+    Tolerance,
+    canonical_number,
+    compare_quantities,
+    read_quantity,
+    scaled,
+)
 from dhd_labels.grading.ranges import Interval, read_ranges
+from dhd_labels.grading.units import unit_names
 from dhd_labels.records import Problem
 
-GRADER = "rules-2"
+GRADER = "rules-3"
 Mode = Literal["strict", "official"]
 Status = Literal["graded", "no_answer", "undetermined", "timeout", "gold_error"]
 
@@ -43,6 +51,8 @@ _NO_UNITS = {
     "plus_",
     "wrong",
 }
+_CHARGES = {("elementary_charge", 1), ("coulomb", 1)}
+_PERCENT = re.compile(r"%|\bper\s*cent", re.IGNORECASE)
 _TRUTH = {"yes": True, "true": True, "no": False, "false": False}
 
 
@@ -177,20 +187,31 @@ def _read_number(problem: Problem) -> Quantity | None:
 
 
 def _decide_number(gold: Quantity, text: str, problem: Problem) -> Decision:
-    given = read_quantity(text, allow_charge=("elementary_charge", 1) in gold.unit.factors)
+    given = read_quantity(text, allow_charge=bool(_CHARGES & set(gold.unit.factors)))
     if given is None:
         return _same_words(text, problem) or undecided(text, f"not readable as {problem.answer_type}")
     tolerance = TOLERANCES.get(problem.benchmark, Tolerance())
     words = _words(problem) if not gold.unit else ()
-    found = compare_quantities(gold, given, tolerance, words, dimensionless=problem.answer_type == "quantity")
-    if found.correct is None:
-        return _same_words(text, problem) or undecided(text, found.reason or "")
+    # SciBench leaves the unit blank only where there is none; elsewhere it may just not be written.
+    dimensionless = problem.answer_type == "quantity" or problem.benchmark == "scibench"
+    found = compare_quantities(gold, given, tolerance, words, dimensionless)
+    doubt = _doubt_of_unit(given, problem) if found.correct and not gold.unit else None
+    if found.correct is None or doubt:
+        return _same_words(text, problem) or undecided(text, doubt or found.reason or "")
     return Decision(found.correct, found.canonical)
 
 
+def _doubt_of_unit(given: Quantity, problem: Problem) -> str | None:
+    """Return why a number may be another one than a reference without a unit: "1.3 GPa", if nobody asked for GPa."""
+    if given.unit.prefixed and given.unit.prefixed - unit_names(unwrapped(problem.question)):
+        return "the reference has no unit, and its value may be in another one"
+    return None
+
+
 def _same_words(text: str, problem: Problem) -> Decision | None:
-    same = squash(text) == squash(problem.reference)
-    return Decision(True, squash(text)) if same else None
+    # Case counts: "2 M" is not "2 m".
+    one, other = (" ".join(unwrapped(either).split()) for either in (text, problem.reference))
+    return Decision(True, squash(text)) if one == other else None
 
 
 def _words(problem: Problem) -> set[str]:
@@ -205,14 +226,23 @@ def _read_range(problem: Problem) -> tuple[Interval, ...] | None:
 
 def _decide_range(gold: tuple[Interval, ...], text: str, problem: Problem) -> Decision:
     given = read_quantity(text)
-    strange = sorted(set(given.unit.nouns) - _words(problem)) if given else []
+    strange = sorted({*given.unit.nouns, *map(str.casefold, given.unit.odd)} - _words(problem)) if given else []
     if given is None or strange:
         reason = f"the unit {strange[0][:20]!r} is not known" if strange else "not readable as one number"
         return _same_words(text, problem) or undecided(text, reason)
     correct = any(interval.holds(given) for interval in gold)
-    fraction = Quantity(given.value / 100, rounded=given.rounded)
-    if not correct and given.unit.is_percent and any(interval.holds(fraction) for interval in gold):
-        return undecided(text, "the reference may be a fraction or in percent")
+    if given.unit.is_percent and not _PERCENT.search(problem.question):
+        fraction = Quantity(given.value / 100, rounded=given.rounded)
+        if correct or any(interval.holds(fraction) for interval in gold):
+            return undecided(text, "the reference may be a fraction or in percent")
+    if correct and (doubt := _doubt_of_unit(given, problem)):
+        return undecided(text, doubt)
+    if (
+        not correct
+        and given.unit.factors
+        and any(interval.holds(other) for interval in gold for other in scaled(given))
+    ):
+        return undecided(text, "the reference has no unit, and its value may be in another one")
     return Decision(correct, canonical_number(given))
 
 

@@ -8,7 +8,7 @@ import pytest
 from support import cli
 
 from dhd_labels.errors import DhdError
-from dhd_labels.grading.command import rule_name
+from dhd_labels.grading.command import grade_line, rule_name, write_results
 
 
 def write(folder: Path, *lines: object) -> str:
@@ -74,6 +74,23 @@ def test_lines_that_cannot_be_used_say_why_and_lose_nothing(tmp_path: Path) -> N
         assert row["status"] == "undetermined" and row["correct"] is None
         assert f"in.jsonl:{number}: The" in row["reason"] and "must be" in row["reason"]
     assert "Did you mean 'integer'?" in found[3]["reason"]
+
+
+def test_a_line_that_the_grader_fails_on_costs_no_other_line(tmp_path: Path) -> None:
+    good = {"benchmark": "jeebench", "answer_type": "Integer", "gold": "7", "candidate": "7"}
+    path = Path(write(tmp_path, good, {**good, "candidate": "boom"}, {**good, "mine": [float("inf")]}, good))
+    path.write_text(path.read_text().replace("Infinity", "1e999"))
+
+    def work(row: dict[str, Any]) -> dict[str, Any]:
+        if row["candidate"] == "boom":
+            raise OverflowError("too large")
+        return grade_line(row, "official")
+
+    # The output may be the input itself.
+    assert write_results(path, path, work, keep=True, say=print) == 1
+    found = rows(path.read_text())
+    assert [r["correct"] for r in found] == [True, None, True, True]
+    assert found[1]["status"] == "undetermined" and "grader_error: OverflowError" in found[1]["reason"]
 
 
 def test_extract_gives_answer_and_status(tmp_path: Path) -> None:

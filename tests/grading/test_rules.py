@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import problem
 
+from dhd_labels.grading.command import grade_line
 from dhd_labels.grading.rules import grade
 
 CHOICES = ("a car", "B", "two words", "9")
@@ -177,3 +178,34 @@ def test_repeated_options_leave_their_text_undetermined() -> None:
     p = problem(answer_type="choice", reference="A", choices=("EcoRI", "SmaI", "EcoRI"))
     assert grade(p, "EcoRI").status == "undetermined"
     assert grade(p, "A").correct is True
+
+
+@pytest.mark.parametrize(
+    ("answer", "question", "correct"),
+    [
+        ("2.3 GPa", "", None),
+        ("2.3 GPa", "Give it in $\\mathrm{GPa}$.", True),
+        ("2.3 GPa", "Give it in MPa.", None),
+        ("2.3 \\mu\\mathrm{F}", "In $\\mu \\mathrm{F}$?", True),
+        ("2.3 kJ/mol", "In $\\mathrm{kJ\\,mol^{-1}}$?", True),
+        ("2300 Pa", "", None),
+        ("2.3 m", "", True),
+        ("2.3\\%", "", None),
+        ("2.3\\%", "Answer in percent.", True),
+        ("2.6 GPa", "", False),
+        ("2.3-2.35", "", None),
+        ("2.3 ab", "", None),
+    ],
+)
+def test_a_unit_beside_a_range_without_one(answer: str, question: str, correct: bool | None) -> None:
+    p = problem(benchmark="mascqa", answer_type="range", reference="2.2 to 2.4", question=question)
+    assert grade(p, answer).correct is correct
+
+
+@pytest.mark.parametrize("answer", ["12", "12 J", "12 kJ", "12 m/s", "12 rad", "13 J", "x = 12", "1200\\%"])
+def test_a_row_without_a_unit_is_graded_alike_by_reader_and_command(answer: str) -> None:
+    read = grade(problem(benchmark="scibench", answer_type="number", reference="12"), answer)
+    raw = {"benchmark": "scibench", "gold": "12", "candidate": answer, "question": "What is 3 plus 4?"}
+    for kind in ("numeric", "number", "quantity"):
+        assert grade_line({**raw, "answer_type": kind}, "strict")["correct"] is read.correct
+    assert read.correct is None or "J" not in answer or answer == "13 J"
