@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
 Token = TypeVar("Token")
-ReplyStatus = Literal["ok", "truncated", "empty", "prompt_too_long", "server_error"]
+ReplyStatus = Literal["ok", "truncated", "empty", "prompt_too_long", "refused", "server_error"]
+"""`refused`: the server answers other prompts and not this one; asking again would give the same."""
 
 
 @dataclass(frozen=True, slots=True)

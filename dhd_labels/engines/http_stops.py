@@ -27,13 +27,13 @@ class Stops:
         self._config, self._place = config, place
         self._alike: str | None = None
         self._count = 0
-        self._answered = False
+        self.answered = False
         self._stop: Fault | None = None
 
     def note(self, outcome: ChatReply | Fault) -> None:
         """Take an outcome into account."""
         if isinstance(outcome, ChatReply):
-            self._answered, self._count, self._alike = True, 0, None
+            self.answered, self._count, self._alike = True, 0, None
         elif outcome.kind == "fatal":
             self._stop = self._stop or outcome
         elif outcome.kind in ("refused", "away"):
@@ -48,7 +48,7 @@ class Stops:
         said = f"{fault.kind} {_VARIES.sub('#', fault.reason)}"
         self._count = self._count + 1 if said == self._alike else 1
         self._alike = said
-        if self._count >= SAME_FAULTS and (fault.kind == "away" or not self._answered):
+        if self._count >= SAME_FAULTS and (fault.kind == "away" or not self.answered):
             self._stop = self._stop or fault
 
 

@@ -141,7 +141,11 @@ class OpenAIEngine:
             return outcome
         if outcome.kind == "fatal":
             return None
-        return self._failure("prompt_too_long" if outcome.kind == "too_long" else "server_error", outcome.reason)
+        if outcome.kind == "too_long":
+            return self._failure("prompt_too_long", outcome.reason)
+        # Refused although others were answered: it is this prompt. Before that it may be a setting, to be corrected.
+        this_prompt = outcome.kind == "refused" and stops.answered
+        return self._failure("refused" if this_prompt else "server_error", outcome.reason)
 
     async def _list_models(self) -> Any:
         async with asyncio.timeout(self._config.timeout_s):

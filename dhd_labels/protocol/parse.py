@@ -37,7 +37,7 @@ def parse_message(reply: ChatReply, slot: int, role: Role) -> Message:
 
 
 def _status(reply: ChatReply, split: SplitText, message: Message, stated: bool) -> MessageStatus:
-    if reply.status in ("server_error", "prompt_too_long"):
+    if reply.status in ("server_error", "prompt_too_long", "refused"):
         return "server_error"
     if reply.status == "truncated" or (reply.status == "ok" and split.problem == UNCLOSED):
         return "truncated"

@@ -51,7 +51,13 @@ class PromptTemplate:
         turns = []
         for block, render in self.template.blocks.items():
             role = cast(Literal["system", "user", "assistant"], block.split("_")[0])
-            turns.append(Turn(role, "".join(render(context)).strip()))
+            try:
+                turns.append(Turn(role, "".join(render(context)).strip()))
+            except jinja2.UndefinedError as error:
+                raise DhdError(
+                    f"The prompt template {self.name!r} is that of another role: {error.message} for this one. "
+                    "Choose the template of the role, e.g. standard/integrator for the integrator"
+                ) from None
         return tuple(turns)
 
 

@@ -95,7 +95,7 @@ def _is_message(reply: ChatReply, slot: int, role: Role) -> bool:
 
 
 def is_final(reply: ChatReply) -> bool:
-    """Truncation and an overlong prompt are final: asking again would give the same. No final part is not."""
+    """Truncation, an overlong and a refused prompt are final: asking again gives the same. No final part is not."""
     if reply.status == "ok":
         return bool(split_reasoning(reply.text).final.strip())
-    return reply.status in ("truncated", "prompt_too_long")
+    return reply.status in ("truncated", "prompt_too_long", "refused")

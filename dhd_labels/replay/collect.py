@@ -28,8 +28,8 @@ class ProblemResult:
     """Everything known of one problem. `pool` is None unless `status` is "ok"; `reason` says what is missing.
 
     `proposals` are the verdicts on the messages' own answers, in slot order (empty without a pool). `outcomes` are
-    those of whole messages, `masked` those of component masking of the `targets`;
-    `planned` counts both, `planned_masked` the latter.
+    those of whole messages, `masked` those of component masking of the `targets`; `planned` counts both,
+    `planned_masked` the latter. Without a pool, `asked` is the most calls made for one of its parts.
     """
 
     problem: Problem
@@ -44,6 +44,7 @@ class ProblemResult:
     planned: int
     targets: tuple[Target, ...] = ()
     planned_masked: int = 0
+    asked: int = 0
 
     def groups(self) -> dict[tuple[str, str], tuple[Outcome, ...]]:
         """Return the outcomes by (integrator, order): a label belongs to one such group. The main one comes first."""
@@ -84,7 +85,8 @@ def collect_problem(store: Store, config: RunConfig, models: Models, problem: Pr
         messages = read_messages(calls, problem_id, roles)
         reason = why_no_roles or _why_no_messages(messages)
         status = "no_roles" if why_no_roles else "no_pool"
-        return ProblemResult(problem, status, reason, roles, messages, None, (), (), (), 0)
+        asked = max(map(len, calls.values()), default=0)
+        return ProblemResult(problem, status, reason, roles, messages, None, (), (), (), 0, asked=asked)
     grader = grader_for(config, calls)
     targets = store.targets(problem_id)
     planned = plan_replays(config, problem_id, pool.pool_id, models, store.studies(problem_id), targets)

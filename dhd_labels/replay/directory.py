@@ -18,7 +18,7 @@ from dhd_labels.engines.base import EngineIdentity
 from dhd_labels.errors import DhdError
 from dhd_labels.protocol.prompts import load_grammar, load_prompt
 from dhd_labels.records import content_id
-from dhd_labels.replay.calls import model_mismatch
+from dhd_labels.replay.calls import NO_MODEL, ModelMismatchError
 from dhd_labels.replay.store import FILE_NAME, Store
 
 RUN_FILE = "run.yaml"
@@ -111,7 +111,7 @@ def resolve(config: RunConfig, identities: Mapping[str, EngineIdentity]) -> dict
 
 
 def begin(path: Path, config: RunConfig, identities: Mapping[str, EngineIdentity]) -> RunDirectory:
-    """Start a run in a directory, or go on with the run that is there.
+    """Return the run of a config in a directory, new or to be gone on with. `write_run_file` records it.
 
     Where a model is served, how patiently it is asked and what a plan assumes may change between runs; what is measured
     may not.
@@ -129,11 +129,15 @@ def begin(path: Path, config: RunConfig, identities: Mapping[str, EngineIdentity
                 + "\n".join(f"  - {key}: there {there!r}, now {now!r}" for key, there, now in fixed)
                 + "\nUse the config of that run, or another --run-dir. Nothing was changed."
             )
-    # Also when only the store is left: every call in it is checked against this config before it is used.
-    text = yaml.safe_dump(wanted, sort_keys=False, allow_unicode=True)
+    return RunDirectory(path, config, dict(identities))
+
+
+def write_run_file(directory: RunDirectory) -> None:
+    """Record the config of a run, once its store has agreed to it; a file that says the same stays as it is."""
+    file = directory.path / RUN_FILE
+    text = yaml.safe_dump(resolve(directory.config, directory.identities), sort_keys=False, allow_unicode=True)
     if not file.exists() or file.read_text(encoding="utf-8") != text:
         write_atomically(file, text)
-    return RunDirectory(path, config, dict(identities))
 
 
 def _up_to_date(data: dict[str, Any], file: Path) -> dict[str, Any]:
@@ -155,7 +159,11 @@ def check_models(directory: RunDirectory, store: Store) -> None:
         identity = directory.identities[_PROBED.get(role, role)]
         for model in models:
             if model != identity.comes_back:
-                raise model_mismatch(role, identity, model)
+                raise ModelMismatchError(
+                    f"The stored answers of the {role} are of {model!r}, this config expects {identity.comes_back!r}. "
+                    f"If that is one model under two names, set 'served_as' of its engine to {model or NO_MODEL!r}, as "
+                    "before; if not, use a new --run-dir. Nothing was changed."
+                )
 
 
 def open_run(path: Path) -> RunDirectory:

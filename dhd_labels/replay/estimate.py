@@ -21,7 +21,16 @@ from dhd_labels.protocol.evaluator import evaluator_turns
 from dhd_labels.protocol.prompts import load_prompt
 from dhd_labels.protocol.roles import hypothesizer_calls, recruiter_call, replay_call
 from dhd_labels.records import POOL_SIZE, Arm, Message, Pool, Problem, Replay, Role
-from dhd_labels.replay.plan import Studies, call_of, plan_shape, studies_at, study_limits, study_of
+from dhd_labels.replay.plan import (
+    Studies,
+    call_of,
+    choose_studies,
+    first_problems,
+    plan_shape,
+    studies_at,
+    study_limits,
+    study_of,
+)
 from dhd_labels.replay.probe import CALLS
 from dhd_labels.replay.problems import read_source
 from dhd_labels.replay.run_plan import CHARACTERS_A_TOKEN, OUTPUT_TOKENS, RolePlan, RunPlan, SourcePlan, StudyPlan
@@ -45,11 +54,21 @@ def plan_run(config: RunConfig, limit: int | None = None) -> RunPlan:
     counts = allot([len(source) for source in sources], limit)
     for source, count in zip(sources, counts, strict=True):
         source.add_to(total, count)
-    total.add_masking(whole=sum(counts) == sum(map(len, sources)))
+    total.add_masking(whole=sum(counts) == sum(map(len, sources)), listed=_listed_targets(config, sources, limit))
     roles = tuple(total.role(name) for name in config.bound_roles)
     probed = min(config.probe_prompts, sum(map(len, sources))) * sum(role in config.bound_roles for role in REPLAYING)
     plans = tuple(source.plan(count) for source, count in zip(sources, counts, strict=True))
     return RunPlan(config.name, plans, total.studies(), roles, dict(total.arms), CALLS * probed)
+
+
+def _listed_targets(config: RunConfig, sources: Sequence[_Source], limit: int | None) -> int:
+    """Return how many of the listed targets a limited run masks: those of the problems that it takes."""
+    targets = config.masking.targets if config.masking else ()
+    problems = [problem for source in sources for problem in source.problems if not source.typical]
+    if limit is None or any(source.typical for source in sources):
+        return len(targets)
+    taken = {p.problem_id for p in first_problems(config, problems, choose_studies(config, problems), limit)}
+    return sum(target.problem_id in taken for target in targets)
 
 
 def allot(sizes: Sequence[int], limit: int | None) -> list[int]:
@@ -218,14 +237,14 @@ class _Totals:
             self._replay(role, self._shape(studies, role), sizes, times)
         self._count(self.shapes[studies], times)
 
-    def add_masking(self, *, whole: bool) -> None:
+    def add_masking(self, *, whole: bool, listed: int) -> None:
         """Add the masked replays; which messages they mask is known only once the blocks of a whole run are graded."""
         masking = self.config.masking
         if masking is None or self.typical is None:
             return
         repeated = sum(times for studies, times in self.by_studies.items() if studies.blocks)
         by_rule = min(sum(masking.cases.values()), POOL_SIZE * repeated) if whole else 0
-        cases = by_rule + len(masking.targets)
+        cases = by_rule + listed
         if not cases:
             return
         planned = [r for r in plan_shape(self.config, Studies(False), 1) if r.mask]

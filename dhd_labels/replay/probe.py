@@ -106,20 +106,21 @@ def run_probe(
     Raises:
         DhdError: repeats at temperature 0 are planned, but the probe finds that they would be copies.
     """
-    asked = list(enumerate(problems[: config.probe_prompts]))
-    first_alone, first_batched = asked[::2], asked[1::2]
+    asked = problems[: config.probe_prompts]
+    first_alone = [problem for problem in asked if _is_first_alone(problem)]
+    first_batched = [problem for problem in asked if not _is_first_alone(problem)]
     ask = partial(
         execute, engine=engine, store=store, max_attempts=config.protocol.max_attempts, tally=tally, tick=tick
     )
     call = partial(_call, config, role)
     for place, condition in enumerate(_FIRST_ALONE[:2]):
-        for number, problem in first_alone:
-            ask([call(problem, number, place, condition)])
+        for problem in first_alone:
+            ask([call(problem, place, condition)])
     for place, condition in enumerate(_FIRST_BATCHED[:2]):
-        ask([call(problem, number, place, condition) for number, problem in first_batched])
-    ask([call(problem, number, 2, _FIRST_ALONE[2]) for number, problem in first_alone])
-    for number, problem in first_batched:
-        ask([call(problem, number, 2, _FIRST_BATCHED[2])])
+        ask([call(problem, place, condition) for problem in first_batched])
+    ask([call(problem, 2, _FIRST_ALONE[2]) for problem in first_alone])
+    for problem in first_batched:
+        ask([call(problem, 2, _FIRST_BATCHED[2])])
     _refuse_copies(config, read_probe(store, role))
 
 
@@ -129,9 +130,14 @@ def read_probe(store: Store, role: str = "integrator") -> ProbeResult | None:
     return summarise_probe((*_place_of(ticket), _text_of(reply)) for ticket, reply in last.items())
 
 
+def _is_first_alone(problem: Problem) -> bool:
+    """Whether a prompt is asked by itself first: by its problem alone, so that a benchmark may grow."""
+    return derive_seed(problem.problem_id, "probe order") % 2 == 0
+
+
 def _place_of(ticket: str) -> tuple[str, str]:
-    """Return prompt and condition of a ticket of the probe."""
-    prompt, condition = ticket.split("/")[-2:]
+    """Return prompt (the problem) and condition of a ticket of the probe."""
+    prompt, _, condition = ticket.rpartition("/")
     return prompt, condition.partition("-")[2]
 
 
@@ -197,14 +203,14 @@ def noise_sentence(config: RunConfig, probes: Mapping[str, ProbeResult | None]) 
     return " ".join(parts)
 
 
-def _call(config: RunConfig, role: str, problem: Problem, number: int, place: int, condition: Condition) -> Call:
+def _call(config: RunConfig, role: str, problem: Problem, place: int, condition: Condition) -> Call:
     """Return the same request under another ticket for each condition: equal prompt, settings and seed."""
     alone = Replay(problem.problem_id, "", Arm.alone(), "", "original", None, 0, None, Arm.alone().name, role)
     nothing = Pool("", problem.problem_id, config.actor, ())
     call = replay_call(config, problem.visible(), nothing, alone)
     return dataclasses.replace(
         call,
-        ticket=f"{problem.problem_id}/{PROBES[role]}/{number}/{place}-{condition}",
+        ticket=f"{problem.problem_id}/{PROBES[role]}/{place}-{condition}",
         role=PROBES[role],
         seed=lambda attempt: derive_seed(config.seed, problem.problem_id, PROBES[role]),  # also when asked again
         accepts=lambda reply: reply.status != "server_error",

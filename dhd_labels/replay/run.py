@@ -16,7 +16,7 @@ from dhd_labels.protocol.roles import hypothesizer_calls, recruiter_call, replay
 from dhd_labels.records import POOL_SIZE, Pool, Problem, Replay
 from dhd_labels.replay.calls import Call, Tally, execute
 from dhd_labels.replay.collect import ProblemResult, collect_problem, read_messages, read_roles
-from dhd_labels.replay.directory import RunDirectory, begin, check_models
+from dhd_labels.replay.directory import RunDirectory, begin, check_models, write_run_file
 from dhd_labels.replay.judge import EVALUATOR, evaluator_calls
 from dhd_labels.replay.lock import RunLock
 from dhd_labels.replay.plan import Studies, call_of, choose_studies, first_problems, plan_replays
@@ -78,6 +78,7 @@ def run(
         stack.callback(store.close)
         directory.bind(store)
         check_models(directory, store)
+        write_run_file(directory)
         studies = choose_studies(config, every, store.all_studies())
         problems = first_problems(config, every, studies, limit)
         ordinals = {problem.problem_id: ordinal for ordinal, problem in enumerate(every)}
@@ -210,7 +211,7 @@ class _Stages:
             yield from evaluator_calls(self.config, problem, answers, self.store.calls(problem.problem_id))
 
     def _choose_targets(self) -> None:
-        self.note = why_not_yet(self._results(), len(self.every))
+        self.note = why_not_yet(self._results(), len(self.every), self.config.protocol.max_attempts)
         for target in choose_targets(self.config, self._results(), self.store.targets(), by_rule=not self.note):
             self.store.add_target(target)
 

@@ -170,15 +170,16 @@ class Store:
         where, values = ("WHERE problem_id=?", (problem_id,)) if problem_id is not None else ("", ())
         with explained(self.path):
             rows = self._db.execute(f"SELECT * FROM targets {where} ORDER BY problem_id, slot", values).fetchall()
-        found = [Target(*row) for row in rows]
-        if bad := [t for t in found if t.slot not in range(POOL_SIZE) or t.cell not in (None, *STABLE_CELLS)]:
-            raise damaged(self.path, ValueError(f"the masked message {bad[0]} is none that a run chooses"))
-        return found
+        try:
+            return [_target(row) for row in rows]
+        except ValueError as error:
+            raise damaged(self.path, error) from None
 
     def add_pool(self, pool: Pool) -> None:
         """Cache a pool. It is never replaced."""
         with explained(self.path):
             self._db.execute("INSERT INTO pools VALUES (?,?)", (pool.problem_id, json.dumps(as_json(pool))))
+        self.remember(_pool_name(pool.problem_id), pool.pool_id)
 
     def pool(self, problem_id: str) -> Pool | None:
         """Return the cached pool of a problem, checked against its id.
@@ -205,6 +206,8 @@ class Store:
         """
         if pool.problem_id != problem_id:
             raise ValueError(f"it is the pool of problem {pool.problem_id!r}")
+        if self.recall(_pool_name(problem_id)) not in (None, pool.pool_id):
+            raise ValueError("it is not the pool that was cached")
         for message in pool.messages:
             query = "SELECT text FROM calls WHERE ticket=? ORDER BY attempt DESC LIMIT 1"
             with explained(self.path):
@@ -222,6 +225,7 @@ class Store:
             except EditedPoolError:
                 with explained(self.path):
                     self._db.execute("DELETE FROM pools WHERE problem_id=?", (problem_id,))
+                    self._db.execute("DELETE FROM meta WHERE name=?", (_pool_name(problem_id),))
 
     def add_calls(self, rows: Sequence[CallRow]) -> None:
         """Commit calls that finished together: all of them, durably, or none. They share a batch number."""
@@ -265,7 +269,7 @@ class Store:
                 row += SINCE_FORMAT_1[table][: max(0, COLUMNS[table] - len(row))]
                 read_row((*row[1:16], row[17]))
             elif table == "targets":
-                Target(*row)
+                _target(row)
             elif table == "meta":
                 str(row[1])
             elif table == "problems":
@@ -294,6 +298,7 @@ class Store:
             self.pool(problem)
         for _ in self.problems():
             pass
+        self.targets()
 
     @contextlib.contextmanager
     def one_commit(self) -> Iterator[None]:
@@ -334,6 +339,17 @@ class Store:
         names = ("role", "status", "calls", "prompt_tokens", "cached_tokens", "completion_tokens")
         with explained(self.path):
             return [dict(zip(names, row, strict=True)) for row in self._db.execute(query)]
+
+
+def _pool_name(problem_id: str) -> str:
+    return f"pool of {problem_id}"
+
+
+def _target(row: tuple[Any, ...]) -> Target:
+    target = Target(*row)
+    if target.slot not in range(POOL_SIZE) or target.cell not in (None, *STABLE_CELLS):
+        raise ValueError(f"the masked message {target} is none that a run chooses")
+    return target
 
 
 def _problem(path: Path, content: Any) -> Problem:

@@ -10,6 +10,7 @@ from dhd_labels.config.run import MIN_BLOCKS
 from dhd_labels.errors import DhdError, did_you_mean
 from dhd_labels.records import MessageLabel
 from dhd_labels.replay.collect import ProblemResult
+from dhd_labels.replay.judge import NOT_ASKED
 from dhd_labels.replay.plan import Target, derive_seed
 
 
@@ -28,17 +29,19 @@ def check_targets(config: RunConfig, problem_ids: Iterable[str]) -> None:
             )
 
 
-def why_not_yet(results: Iterable[ProblemResult], problems: int) -> str:
+def why_not_yet(results: Iterable[ProblemResult], problems: int, max_attempts: int) -> str:
     """Return why targets cannot be chosen by rule yet, or nothing.
 
     A rule that takes the strongest effects must have seen them all, or the choice would depend on where runs stopped.
+    What a server failed to answer `max_attempts` times is given up here, though a run asks for it again.
     """
     run = waiting = missing = 0
     for result in results:
         run += 1
-        waiting += result.pool is None and "server_error" in (result.reason or "")
+        waiting += result.pool is None and "server_error" in (result.reason or "") and result.asked < max_attempts
         missing += result.planned - result.planned_masked - len(result.outcomes)
-        missing += sum(outcome.reason == "server_error" for outcome in result.outcomes)
+        missing += sum(_may_still_come(o.reason, o.attempts, max_attempts) for o in result.outcomes)
+        missing += sum(p.graded is not None and _may_still_come(p.graded.reason, 1, 2) for p in result.proposals)
     if run < problems:
         return f"masked messages are chosen by rule once all {problems} problems are run, this time {run} were"
     if waiting or missing:
@@ -47,6 +50,13 @@ def why_not_yet(results: Iterable[ProblemResult], problems: int) -> str:
             f"{waiting} problems are missing: run again"
         )
     return ""
+
+
+def _may_still_come(reason: str | None, attempts: int, max_attempts: int) -> bool:
+    """Whether an answer or a verdict is missing that the next run may well get."""
+    if reason == NOT_ASKED or (reason or "").startswith("evaluator: server_error"):
+        return True
+    return reason == "server_error" and attempts < max_attempts
 
 
 def choose_targets(

@@ -50,8 +50,17 @@ class Summary:
 
     def model_table(self) -> Table:
         """Return which model each role asked for and which one answered."""
-        rows = tuple((m["role"], m["asked_for"], m["came_back"], str(m["calls"])) for m in self.models)
-        return Table("Models", ("role", "asked for", "came back", "answered calls"), rows)
+        rows = tuple(
+            (
+                m["role"],
+                m["asked_for"],
+                m["came_back"] or "(none)",
+                str(m["calls"]),
+                "failed" if m["refused"] else "yes",
+            )
+            for m in self.models
+        )
+        return Table("Models", ("role", "asked for", "came back", "calls", "counted as answers"), rows)
 
     def lines(self) -> list[str]:
         """Return the rest of the summary as sentences."""
@@ -81,18 +90,24 @@ def summarise(directory: RunDirectory, results: Sequence[ProblemResult]) -> Summ
     failed.update(f"replay {o.reason}" for o in operational)
     labels = all_labels(results, directory.config.outcomes.no_answer)
     flips = Counter(label.cell for label in labels if label.cell and not label.cell.endswith("neutral"))
-    done = sum(o.status in _USABLE for o in outcomes)
+    done = sum(map(_usable, results))
     return Summary(
         problems=len(results),
         with_pool=sum(r.pool is not None for r in results),
-        complete=sum(r.pool is not None and len(r.outcomes) + len(r.masked) == r.planned for r in results),
+        complete=sum(r.pool is not None and _usable(r) == r.planned for r in results),
         replays_planned=sum(r.planned for r in results),
         replays_done=done,
         failed=dict(sorted(failed.items())),
         flips=dict(sorted(flips.items())),
         calls=calls,
         models=[
-            {"role": role, "asked_for": directory.asked_for(role), "came_back": model, "calls": count}
+            {
+                "role": role,
+                "asked_for": directory.asked_for(role),
+                "came_back": model,
+                "calls": count,
+                "refused": found is refused,
+            }
             for found in (answered, refused)
             for role, models in found.items()
             for model, count in models.items()
@@ -102,6 +117,11 @@ def summarise(directory: RunDirectory, results: Sequence[ProblemResult]) -> Summ
         masked=_masked(directory.config, results),
         disagreements=find_disagreements(directory.config, results),
     )
+
+
+def _usable(result: ProblemResult) -> int:
+    """Return how many replays ended in an outcome of the model, not in a failure."""
+    return sum(outcome.status in _USABLE for outcome in (*result.outcomes, *result.masked))
 
 
 def _masked(config: RunConfig, results: Iterable[ProblemResult]) -> dict[str, str]:

@@ -151,6 +151,7 @@ def test_a_limited_plan_masks_only_what_is_listed() -> None:
     config = oracle("masking={cases: {indeterminate: 2}, targets: [{problem_id: 'oracle:001', slot: 0}], repeats: 1}")
     units = [{s.study: s.units for s in plan_run(config, limit).studies}["masking"] for limit in (5, None)]
     assert units == [1, 3]
+    assert "masking" not in {s.study for s in plan_run(config, 1).studies}, "oracle:001 is not among one problem"
 
 
 def test_more_masked_messages_than_there_are_cannot_be_planned() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import sqlite3
 from pathlib import Path
@@ -10,14 +11,17 @@ from typing import Any
 
 import pytest
 import yaml
-from support import oracle
+from support import EVERYTHING, oracle
 
 from dhd_labels.dataset.build import build
 from dhd_labels.engines.base import ChatReply
 from dhd_labels.errors import DhdError
 from dhd_labels.records import Message, Pool
 from dhd_labels.replay.directory import open_run
+from dhd_labels.replay.estimate import plan_run
 from dhd_labels.replay.run import run
+from dhd_labels.report.summary import summarise
+from tests.engines.fault_server import FaultServer, ScriptedFront, failure, serving
 from tests.replay.test_run import Spy
 from tests.replay.test_studies import results
 
@@ -76,7 +80,15 @@ def test_a_pool_that_is_not_what_was_cached_is_refused_and_made_anew(tmp_path: P
     messages = [Message(**m) for m in mine["messages"]]
     messages[2] = dataclasses.replace(messages[2], key_idea="a better idea", raw="a better idea")
     forged = dataclasses.asdict(Pool.of("oracle:000", mine["actor"], messages))
-    for content, words in ((other, "it is the pool of problem 'oracle:001'"), (forged, "message 2 is not what its")):
+    quiet = [
+        dataclasses.replace(m, key_idea="a better idea") if m.slot == 2 else m for m in map(_message, mine["messages"])
+    ]
+    subtle = dataclasses.asdict(Pool.of("oracle:000", mine["actor"], quiet))  # the raw text is left alone
+    for content, words in (
+        (other, "it is the pool of problem 'oracle:001'"),
+        (forged, "it is not the pool that was cached"),
+        (subtle, "it is not the pool that was cached"),
+    ):
         edit(tmp_path, "UPDATE pools SET content=? WHERE problem_id='oracle:000'", json.dumps(content))
         for use in (lambda: run(config, tmp_path), lambda: build(open_run(tmp_path), tmp_path / "data")):
             with pytest.raises(DhdError, match=f"The pool of problem 'oracle:000' .* was changed: {words}"):
@@ -98,6 +110,8 @@ def test_an_edited_run_file_is_refused(tmp_path: Path, change: dict[str, Any]) -
     (tmp_path / "run.yaml").unlink()
     with pytest.raises(DhdError, match="must be the one that store.sqlite was made with"):
         run(oracle(*SMALL, "seed=7"), tmp_path)
+    assert not (tmp_path / "run.yaml").exists(), "a refused run leaves no trace"
+    assert run(oracle(*SMALL), tmp_path).tally.made == 0
 
 
 def test_how_answers_are_counted_may_change_without_a_call(tmp_path: Path) -> None:
@@ -112,6 +126,8 @@ def test_a_target_that_no_run_chooses_is_damage(tmp_path: Path) -> None:
     edit(tmp_path, "UPDATE targets SET slot=9")
     with pytest.raises(DhdError, match="is none that a run chooses"):
         build(open_run(tmp_path), tmp_path / "data")
+    saved = run(config, tmp_path, salvage_store=True)
+    assert saved.tally.made == 0 and [t.slot for r in results(saved) for t in r.targets] == [0]
 
 
 def test_a_benchmark_that_grows_keeps_its_number_of_repeated_problems(tmp_path: Path) -> None:
@@ -137,3 +153,85 @@ def test_a_benchmark_that_grows_keeps_its_number_of_repeated_problems(tmp_path: 
     assert (sum(s.blocks for s in after.values()), sum(s.order for s in after.values())) == (4, 2)
     fresh = choose_studies(config, load_problems(config)[0])
     assert (sum(s.blocks for s in fresh.values()), sum(s.order for s in fresh.values())) == (4, 2) and fresh != after
+
+
+def test_a_prompt_that_is_refused_for_ever_settles(tmp_path: Path) -> None:
+    """A content filter: later runs ask nothing of it again, and neither stop nor wait for it."""
+    front = ScriptedFront("m")
+
+    def script(seen: Any) -> Any:
+        text = seen.body["messages"][-1]["content"]
+        refused = seen.body["messages"][0]["content"].startswith("# Integrator") and "card number 1?" in text
+        return failure(400, "content policy") if refused else front(seen)
+
+    cases = "masking={repeats: 1, cases: {indeterminate: 1}}"
+    with serving(FaultServer(script, models=failure(404))) as server:
+        engine = f"engines.world={{kind: openai, model: m, base_url: '{server.url}', concurrency: 4}}"
+        config = oracle(engine, *SMALL, cases)
+        first = run(config, tmp_path)
+        sent = len(server.seen)
+        again = run(config, tmp_path)
+        assert len(server.seen) == sent and again.tally.made == 0 and first.note == ""
+    outcomes = [o for r in results(again) for o in r.outcomes if r.problem.problem_id == "oracle:001"]
+    assert {(o.status, o.reason, o.correct) for o in outcomes} == {("operational", "refused", None)}
+    assert sum(len(r.targets) for r in results(again)) == 1
+
+
+@pytest.mark.parametrize("kind", ["# Integrator", "# Evaluator"])
+def test_masked_messages_wait_for_answers_and_verdicts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    config = oracle(*EVERYTHING, "benchmark.size=12", "masking={repeats: 1, cases: {indeterminate: 3}}",
+        "sensitivity.order={problems: 4, blocks: 2}", "sensitivity.integrator={problems: 4, blocks: 2}")  # fmt: skip
+    count = itertools.count()
+
+    def failing(reply: ChatReply) -> ChatReply:
+        said = reply.text.startswith("I looked") if kind == "# Integrator" else "compared both" in reply.text
+        if said and next(count) % 3 == 0:
+            return dataclasses.replace(reply, status="server_error", text="")
+        return reply
+
+    Spy(monkeypatch, change=failing)
+    first = run(config, tmp_path)
+    assert "run again" in first.note and not any(r.targets for r in results(first))
+    monkeypatch.undo()
+    whole, fresh = run(config, tmp_path), run(config, tmp_path / "fresh")
+    chosen = [[target for result in results(report) for target in result.targets] for report in (whole, fresh)]
+    assert chosen[0] == chosen[1] and len(chosen[0]) == 3 and whole.note == ""
+
+
+def test_answers_that_a_server_never_gives_are_given_up_for_the_choice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = oracle(*SMALL, "masking={repeats: 1, cases: {indeterminate: 1}}")
+
+    def never(reply: ChatReply) -> ChatReply:
+        if reply.text.startswith("I looked at 1 clue"):
+            return dataclasses.replace(reply, status="server_error", text="")
+        return reply
+
+    Spy(monkeypatch, change=never)
+    notes = [run(config, tmp_path).note for _ in range(3)]
+    assert ["run again" in note for note in notes] == [True, True, False]
+
+
+def test_a_problem_is_complete_when_its_replays_are_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Spy(monkeypatch, change=down)
+    report = run(oracle(*SMALL), tmp_path)
+    totals = summarise(report.directory, results(report))
+    assert (totals.complete, totals.with_pool, totals.replays_done) == (0, 3, 0)
+
+
+def test_a_refused_name_of_the_model_leaves_the_finished_run_readable(tmp_path: Path) -> None:
+    with serving(FaultServer(ScriptedFront("other-name"), models=failure(404))) as server:
+        engine = f"engines.world={{kind: openai, model: m, base_url: '{server.url}'"
+        run(oracle(f"{engine}, served_as: other-name}}", *SMALL), tmp_path)
+        with pytest.raises(DhdError, match="The stored answers of the .* are of 'other-name', this config expects 'm'"):
+            run(oracle(f"{engine}}}", *SMALL), tmp_path)
+    build(open_run(tmp_path), tmp_path / "data")
+
+
+def test_the_prompt_of_another_role_is_an_error_in_words() -> None:
+    for role, template in (("integrator", "evaluator"), ("integrator", "hypothesizer"), ("hypothesizer", "integrator")):
+        with pytest.raises(DhdError, match=f"'standard/{template}' is that of another role"):
+            plan_run(oracle(f"roles.{role}.prompt=standard/{template}"))
