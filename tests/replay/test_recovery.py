@@ -80,9 +80,8 @@ def test_a_pool_that_is_not_what_was_cached_is_refused_and_made_anew(tmp_path: P
     messages = [Message(**m) for m in mine["messages"]]
     messages[2] = dataclasses.replace(messages[2], key_idea="a better idea", raw="a better idea")
     forged = dataclasses.asdict(Pool.of("oracle:000", mine["actor"], messages))
-    quiet = [
-        dataclasses.replace(m, key_idea="a better idea") if m.slot == 2 else m for m in map(_message, mine["messages"])
-    ]
+    quiet = [Message(**m) for m in mine["messages"]]
+    quiet[2] = dataclasses.replace(quiet[2], key_idea="a better idea")
     subtle = dataclasses.asdict(Pool.of("oracle:000", mine["actor"], quiet))  # the raw text is left alone
     for content, words in (
         (other, "it is the pool of problem 'oracle:001'"),
