@@ -202,8 +202,11 @@ def _decide_number(gold: Quantity, text: str, problem: Problem) -> Decision:
 
 
 def _doubt_of_unit(given: Quantity, problem: Problem) -> str | None:
-    """Return why a number may be another one than a reference without a unit: "1.3 GPa", if nobody asked for GPa."""
-    if given.unit.prefixed and given.unit.prefixed - unit_names(unwrapped(problem.question)):
+    """Return why a number may be another one than a reference without a unit: "1.3 GPa", if nobody asked for GPa.
+
+    Without a question there is nothing to doubt it by, and the number decides.
+    """
+    if problem.question.strip() and given.unit.prefixed and given.unit.prefixed - unit_names(unwrapped(problem.question)):
         return "the reference has no unit, and its value may be in another one"
     return None
 

@@ -183,7 +183,8 @@ def test_repeated_options_leave_their_text_undetermined() -> None:
 @pytest.mark.parametrize(
     ("answer", "question", "correct"),
     [
-        ("2.3 GPa", "", None),
+        ("2.3 GPa", "", True),
+        ("2.3 GPa", "How stiff is it?", None),
         ("2.3 GPa", "Give it in $\\mathrm{GPa}$.", True),
         ("2.3 GPa", "Give it in MPa.", None),
         ("2.3 \\mu\\mathrm{F}", "In $\\mu \\mathrm{F}$?", True),
