@@ -7,6 +7,7 @@ skipped, and nothing is evaluated here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from fractions import Fraction
 
@@ -20,6 +21,10 @@ _CLOSING = {"(": ")", "[": "]", r"\{": r"\}", "{": "}", "|": "|", r"\lvert": r"\
             r"\lceil": r"\rceil", r"\langle": r"\rangle", r"\lbrace": r"\rbrace"}  # fmt: skip
 _FACTORS = {r"\frac", r"\sqrt", r"\binom", r"\dbinom", r"\tbinom", r"\sum", r"\prod", r"\lfloor", r"\lceil", r"\lvert",
             r"\langle", r"\{"}  # fmt: skip
+# "2.(10)" repeats and "1e-3" is a power of ten to some, a product to others.
+_TWO_READINGS = re.compile(
+    r"\d\.\d*\s?\\?\(\d+\\?\)|\d\.\s?\\?\(|\d(?:[eE]|\s?\\(?:mathrm|text|rm)\s?\{\s*[eE]\s*\})\{?[-+\u2212]?\{?\d"
+)
 _FUNCTION_NAMES = frozenset("fghFGPQ")
 _FACTOR_NAMES = frozenset("abcdeijklmnrstxyzABDEKLMNRV") | {r"\pi"}
 """Symbols that multiply a sum in brackets behind them; before anything else in brackets they may be functions too."""
@@ -35,6 +40,8 @@ def read_math(text: str, thousands: bool = True) -> Node:
     Raises:
         UnreadableError: not readable as a whole; the reason is in the message.
     """
+    if found := _TWO_READINGS.search(text):
+        raise UnreadableError(f"{found[0][:20]!r} may be a repeating decimal, a power of ten or a product")
     return _Reader(tokens(text, thousands)).answer()
 
 

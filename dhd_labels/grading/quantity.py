@@ -188,7 +188,11 @@ def _of_other_dimension(gold: Quantity, given: Quantity) -> NumberVerdict:
     if is_ambiguous(gold.unit) or is_ambiguous(given.unit):
         return NumberVerdict(None, "", "a pound is a mass or a force")
     readings = [(one, other) for one in _readings(gold.unit) for other in _readings(given.unit)]
-    if given.unit.is_vague or any(conversions(given.value, other, one)[0] for one, other in readings):
+    if (
+        gold.unit.is_vague
+        or given.unit.is_vague
+        or any(conversions(given.value, other, one)[0] for one, other in readings)
+    ):
         return NumberVerdict(None, "", f"the unit '{given.unit}' has another dimension as it is read")
     return NumberVerdict(False, f"{canonical_number(given)} {given.unit}")
 

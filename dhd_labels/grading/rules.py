@@ -206,7 +206,11 @@ def _doubt_of_unit(given: Quantity, problem: Problem) -> str | None:
 
     Without a question there is nothing to doubt it by, and the number decides.
     """
-    if problem.question.strip() and given.unit.prefixed and given.unit.prefixed - unit_names(unwrapped(problem.question)):
+    if (
+        problem.question.strip()
+        and given.unit.prefixed
+        and given.unit.prefixed - unit_names(unwrapped(problem.question))
+    ):
         return "the reference has no unit, and its value may be in another one"
     return None
 

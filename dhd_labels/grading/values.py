@@ -119,7 +119,7 @@ class _Number:
             total = total + term if node.name == "sum" else total * term
             if isinstance(total, Fraction):
                 evaluate.checked(total)
-        self._point.pop(index.name)
+        self._point.pop(index.name, None)  # no term, no value
         if outer is not None:
             self._point[index.name] = outer
         return total

@@ -35,6 +35,8 @@ def answer(request: dict[str, object]) -> dict[str, str]:
         return {"found": "timeout", "reason": str(error)}
     except (MemoryError, RecursionError) as error:
         return {"found": "timeout", "reason": type(error).__name__}
+    except Exception as error:  # a mistake of ours costs this answer its verdict, and no worker
+        return {"found": "unknown", "reason": f"grader_error: {type(error).__name__}: {error}"}
 
 
 def limit_memory() -> None:

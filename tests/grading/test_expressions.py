@@ -378,3 +378,31 @@ def test_towers_are_refused_as_timeouts_and_the_next_answer_is_graded(bomb: str)
 def test_long_and_deep_answers_are_undetermined_and_the_next_answer_is_graded(swamp: str) -> None:
     assert verdict("1", swamp).status == "undetermined"
     assert verdict("\\pi", "\\pi+0").correct is True
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [
+        ("20", "2.(10)"), ("30", "10.(3)"), ("30, 1", "1, 10.(3)"), ("6x", "2.(3x)"), ("\\frac{7}{3}", "2.(3)"),
+        ("\\frac{1}{12}", "0.08(3)"), ("10^{-3}", "1e-3"), ("10^{-3}", "1\\mathrm{e}{-3}"), ("e-3", "1e-3"),
+        ("1000", "1E3"),
+    ],
+)  # fmt: skip
+def test_a_number_with_two_readings_decides_nothing(gold: str, answer: str) -> None:
+    assert grade(problem(answer_type="expression", reference=gold, choices=()), answer).correct is None
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer", "correct"),
+    [
+        ("\\frac{n(n-1)}{2}", "\\sum_{k=1}^{n-1}k", True),
+        ("\\frac{n(n-1)}{2}", "\\sum_{k=1}^{n-2}k", False),
+        ("n!", "\\prod_{k=1}^{n-1}k", False),
+        ("2e - 5", "-5 + 2e", True),
+        ("2(3)", "6", True),
+    ],
+)
+def test_a_series_without_a_term_is_a_value_and_kills_no_worker(gold: str, answer: str, correct: bool) -> None:
+    verdict = grade(problem(answer_type="expression", reference=gold, choices=()), answer)
+    assert verdict.correct in (correct, None) and verdict.status != "timeout", verdict
+    assert grade(problem(answer_type="expression", reference="\\sqrt{12}", choices=()), "2\\sqrt{3}").correct is True
