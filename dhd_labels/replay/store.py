@@ -47,8 +47,9 @@ class Store:
     @classmethod
     def create_or_open(cls, path: Path) -> Store:
         """Open the store at a path, making an empty one if there is none."""
-        with explained(path):
+        with explained(path), contextlib.ExitStack() as undo:
             db = sqlite3.connect(path, isolation_level=None)
+            undo.callback(db.close)
             check_ours(db, path)
             db.execute("PRAGMA journal_mode=WAL")
             # FULL: a commit is on disk before the next call is paid for, also when the machine loses power.
@@ -59,6 +60,7 @@ class Store:
                 )
             elif db.execute("PRAGMA user_version").fetchone()[0] == 1:
                 db.executescript(f"BEGIN IMMEDIATE; {FROM_FORMAT_1} PRAGMA user_version={FORMAT}; COMMIT;")
+            undo.pop_all()
         return cls(path, db)
 
     @classmethod
@@ -72,14 +74,16 @@ class Store:
             raise DhdError(f"There is no run store at {path}: the run directory must be one that `run` made")
         if os.access(path.parent, os.W_OK):
             return cls.create_or_open(path)
-        with explained(path):  # a read-only place: nothing can be writing there either
+        with explained(path), contextlib.ExitStack() as undo:  # a read-only place: nothing is writing there either
             db = sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1", uri=True, isolation_level=None)
+            undo.callback(db.close)
             check_ours(db, path)
             if db.execute("PRAGMA user_version").fetchone()[0] != FORMAT:
                 raise DhdError(
                     f"The run store {path} is of an older format and in a place that cannot be written: copy the run "
                     "directory to a place of yours, where it is brought up to date"
                 )
+            undo.pop_all()
         return cls(path, db)
 
     def close(self) -> None:
