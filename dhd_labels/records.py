@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -110,8 +111,9 @@ class Message:
 
     @property
     def renderable(self) -> bool:
-        """Whether the integrator would see anything at all of this message."""
-        return any(getattr(self, name).strip() for name in (*CONTENT_FIELDS, "proposed_answer"))
+        """Whether the integrator would see anything at all of this message; zero-width characters show nothing."""
+        shown = (getattr(self, name) for name in (*CONTENT_FIELDS, "proposed_answer"))
+        return any(not c.isspace() and unicodedata.category(c) != "Cf" for text in shown for c in text)
 
 
 @dataclass(frozen=True, slots=True)

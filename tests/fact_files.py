@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import ROOT
-
-_PLACES = (ROOT / "shared", ROOT.parent / "shared")
+from support import SHARED
 
 
 class Facts:
@@ -19,25 +17,19 @@ class Facts:
         self._folder = folder
 
     def lines(self, name: str) -> list[dict[str, Any]]:
-        path = self._folder / name
-        if not path.exists():
-            pytest.skip(f"no {name} beside the project")
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        text = self.path(name).read_text(encoding="utf-8")
+        return [json.loads(line) for line in text.splitlines() if line.strip()]
 
     def array(self, name: str) -> list[dict[str, Any]]:
-        path = self._folder / name
-        if not path.exists():
-            pytest.skip(f"no {name} beside the project")
-        rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+        rows: list[dict[str, Any]] = json.loads(self.path(name).read_text(encoding="utf-8"))
         return rows
 
     def path(self, name: str) -> Path:
-        self.lines(name)
+        """Return a file; one that is missing from the folder is an error, not a skip."""
         return self._folder / name
 
 
 def find_facts() -> Facts:
-    found = [place for place in _PLACES if place.is_dir()]
-    if not found:
+    if SHARED is None:
         pytest.skip("no files of facts beside the project")
-    return Facts(found[0])
+    return Facts(SHARED)

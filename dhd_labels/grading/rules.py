@@ -30,7 +30,6 @@ from dhd_labels.grading.ranges import Interval, read_ranges
 from dhd_labels.grading.units import unit_names
 from dhd_labels.records import Problem
 
-GRADER = "rules-3"
 Mode = Literal["strict", "official"]
 Status = Literal["graded", "no_answer", "undetermined", "timeout", "gold_error"]
 

@@ -7,14 +7,13 @@ whole text in `raw`. Every parser takes time linear in the length of the text.
 from __future__ import annotations
 
 import dataclasses
-import unicodedata
 
 from dhd_labels.engines.base import ChatReply
 from dhd_labels.protocol.confidence import confidence_level, confidence_value
 from dhd_labels.protocol.message_text import FIELD_LABELS, read_fields
 from dhd_labels.protocol.reasoning import UNCLOSED, SplitText, has_harmony, split_reasoning
 from dhd_labels.protocol.roles_text import parse_roles
-from dhd_labels.records import CONTENT_FIELDS, Message, MessageStatus, Role
+from dhd_labels.records import Message, MessageStatus, Role
 from dhd_labels.text import clean
 
 __all__ = ["confidence_level", "confidence_value", "parse_message", "parse_roles"]
@@ -45,10 +44,4 @@ def _status(reply: ChatReply, split: SplitText, message: Message, stated: bool) 
         return "empty"
     if not stated:
         return "parse_failed"
-    return "ok" if _renderable(message) else "not_renderable"
-
-
-def _renderable(message: Message) -> bool:
-    """Whether a reader would see anything: a text of zero-width characters shows nothing."""
-    shown = (getattr(message, name) for name in (*CONTENT_FIELDS, "proposed_answer"))
-    return any(not c.isspace() and unicodedata.category(c) != "Cf" for text in shown for c in text)
+    return "ok" if message.renderable else "not_renderable"

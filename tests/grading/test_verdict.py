@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import ROOT
+from support import SHARED
 
 from dhd_labels.grading.verdict import neutralise, read_verdict
 
@@ -223,8 +223,8 @@ def shared_rows() -> list[tuple[str, Any, bool | None]]:
     expected: dict[str, list[bool | None]] = {"2598": [False], "OpenWebRL/issues/5": [False], "3367": [False],
         "src/dhd/labels.py": [True, True, False, None]}  # fmt: skip
     rows = []
-    files = [folder / "shared/cases/bug_inputs.jsonl" for folder in (ROOT, ROOT.parent)]
-    for row in map(json.loads, next((f.read_text("utf-8").splitlines() for f in files if f.is_file()), [])):
+    text = (SHARED / "cases/bug_inputs.jsonl").read_text("utf-8") if SHARED else ""
+    for row in map(json.loads, text.splitlines()):
         given = row["input"]
         if row["area"] == "judge_verdict" or "judge_texts" in given:
             values = next(values for end, values in expected.items() if row["source"].endswith(end))
