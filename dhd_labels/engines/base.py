@@ -42,6 +42,8 @@ class ChatRequest:
     """A fully resolved request: with the identity of the engine it decides the answer.
 
     `affinity` names requests that share a prefix (one problem's); it only guides placement and is not part of any key.
+    `n` independent draws of one prompt are asked for at once. `json_schema` is the text of a schema that the answer must
+    follow, `grammar` a GBNF grammar; a request has at most one of them.
     """
 
     turns: tuple[Turn, ...]
@@ -52,19 +54,23 @@ class ChatRequest:
     grammar: str | None
     affinity: str
     options: RequestOptions = NO_OPTIONS
+    n: int = 1
+    json_schema: str | None = None
 
     def for_key(self) -> dict[str, Any]:
         """Return everything that decides the answer, as plain data. Options that are not set leave no trace."""
         found = asdict(self)
         del found["affinity"]
-        if self.options == NO_OPTIONS:
-            del found["options"]
-        return found
+        unset = {"options": self.options == NO_OPTIONS, "n": self.n == 1, "json_schema": self.json_schema is None}
+        return {name: value for name, value in found.items() if not unset.get(name)}
 
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """What came back. `text` excludes any reasoning part; token counts are None when the engine does not say."""
+    """What came back. `text` excludes any reasoning part; token counts are None when the engine does not say.
+
+    `more` are the further draws of a request with `n` above 1, in order; what all draws shared is counted in the first.
+    """
 
     status: ReplyStatus
     text: str
@@ -75,6 +81,7 @@ class ChatReply:
     completion_tokens: int | None
     model: str
     error: str | None
+    more: tuple[ChatReply, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
