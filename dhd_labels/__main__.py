@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from dhd_labels.cli import console, progress_bar, run_app
+from dhd_labels.cli import console, progress_bar, run_app, say_error
 from dhd_labels.errors import NothingMadeError
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True, help=__doc__)
@@ -79,6 +79,9 @@ def run(
     config: Config,
     run_dir: Annotated[Path | None, typer.Option(help="Default: runs/<name of the config>.")] = None,
     limit: Limit = None,
+    max_cost: Annotated[
+        float | None, typer.Option(min=0, metavar="X", help="Stop before the run costs more, by `plan.prices`.")
+    ] = None,
     set_: Set = None,
     salvage: Annotated[
         bool, typer.Option("--salvage", help="Set a damaged store aside; keep what can be read.")
@@ -100,7 +103,7 @@ def run(
     say(f"Run {resolved.name!r} in {folder}. Stop it at any time; the same command goes on where it stopped.")
     try:
         with progress_bar(Console(stderr=True)) as bar:
-            report = run_config(resolved, folder, limit=limit, salvage_store=salvage, progress=bar)
+            report = run_config(resolved, folder, limit=limit, max_cost=max_cost, salvage_store=salvage, progress=bar)
     except KeyboardInterrupt:
         say("Stopped. Every finished call is in the store; run the same command to go on.")
         raise
@@ -109,7 +112,10 @@ def run(
     if report.note:
         say(f"Not yet: {report.note}.")
     say(f"This time: {report.tally.found} answers were in the store, {report.tally.made} calls made.")
-    raise typer.Exit(_print_summary(folder, json))
+    code = _print_summary(folder, json)
+    if report.stopped:
+        say_error(report.stopped) if json else say(f"{report.stopped}.")
+    raise typer.Exit(FAILED_RECORDS if report.stopped and code == 0 else code)
 
 
 @app.command()

@@ -18,6 +18,7 @@ def run(
     run_dir: str | Path | None = None,
     *,
     limit: int | None = None,
+    max_cost: float | None = None,
     overrides: Sequence[str] = (),
 ) -> RunReport:
     """Collect pools and replays into a run directory, or go on with the run that is there.
@@ -25,7 +26,8 @@ def run(
     Args:
         config: a preset name, a YAML file or a config.
         run_dir: default `runs/<name of the config>`.
-        limit: only the first so many problems.
+        limit: only so many problems, from every benchmark and study in turn.
+        max_cost: end before the run costs more, by `plan.prices`.
         overrides: `key=value` strings for a preset or file.
 
     Raises:
@@ -34,7 +36,7 @@ def run(
     from dhd_labels.replay.run import run as run_config
 
     resolved = config if isinstance(config, RunConfig) else load_config(config, overrides)
-    return run_config(resolved, Path(run_dir or Path("runs") / resolved.name), limit=limit)
+    return run_config(resolved, Path(run_dir or Path("runs") / resolved.name), limit=limit, max_cost=max_cost)
 
 
 def build(run_dir: str | Path, out: str | Path) -> list[ProblemResult]:

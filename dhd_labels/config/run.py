@@ -60,6 +60,9 @@ class ProtocolConfig(Frozen):
     share: bool = Field(
         default=False, description="outside blocks, arms that show the same messages are one call; else one call an arm"
     )
+    merge_draws: bool = Field(
+        default=False, description="outside blocks, draws that show the same messages are one request with `n`"
+    )
     renumber: bool = Field(
         default=False, description="number the shown messages 1, 2, ... as the paper does; else by their slot"
     )
@@ -305,6 +308,11 @@ class RunConfig(Frozen):
                 )
         if self.noise == "batch_invariant":
             _refuse_copies(self)
+        if self.noise != "sampled" and self.protocol.merge_draws:
+            raise ValueError(
+                f"The 'protocol.merge_draws' must be false under noise regime {self.noise!r}, got true: at temperature "
+                "0 the draws of one request are copies"
+            )
         return self
 
     @model_validator(mode="after")

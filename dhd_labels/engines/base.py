@@ -10,6 +10,9 @@ Token = TypeVar("Token")
 ReplyStatus = Literal["ok", "truncated", "empty", "prompt_too_long", "refused", "server_error"]
 """`refused`: the server answers other prompts and not this one; asking again would give the same."""
 
+NO_ANSWER_IN_TIME = "no answer within 'timeout_s'"
+"""Error of a call whose answer nobody waited for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:
@@ -42,8 +45,8 @@ class ChatRequest:
     """A fully resolved request: with the identity of the engine it decides the answer.
 
     `affinity` names requests that share a prefix (one problem's); it only guides placement and is not part of any key.
-    `n` independent draws of one prompt are asked for at once. `json_schema` is the text of a schema that the answer must
-    follow, `grammar` a GBNF grammar; a request has at most one of them.
+    `n` independent draws of one prompt are asked for at once. `json_schema` is the text of a schema that the answer
+    must follow, `grammar` a GBNF grammar; a request has at most one of them.
     """
 
     turns: tuple[Turn, ...]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from dhd_labels.config import OpenAIConfig
@@ -36,6 +38,7 @@ def arguments_of(request: ChatRequest, config: OpenAIConfig) -> dict[str, Any]:
         "top_p": request.top_p,
         "max_tokens": request.max_tokens,
         "seed": request.seed,
+        **({"n": request.n} if request.n > 1 else {}),
         **effort,
         "extra_body": {**template, **grammar, **options.extra_body},
     }
@@ -64,12 +67,13 @@ def decode(content: bytes) -> Any:
         raise BrokenAnswerError(f"the answer is no JSON ({len(content)} bytes)") from None
 
 
-def reply_of(body: Any, asked: str) -> ChatReply:
+def reply_of(body: Any, asked: str, draws: int = 1) -> ChatReply:
     """Read the body of a finished call. Its text is data: whatever it holds, a reply with a status comes out.
 
     Args:
         body: the decoded JSON.
         asked: the model id that a failed reply carries when the server named none.
+        draws: draws that were asked for. The usage of all is counted in the first.
 
     Raises:
         BrokenAnswerError: it has another shape, or is an error that was sent with status 200.
@@ -80,9 +84,17 @@ def reply_of(body: Any, asked: str) -> ChatReply:
         raise BrokenAnswerError(f"the server answered an error: {redact(str(body['error']))}")
     if "choices" not in body:
         raise BrokenAnswerError("the answer has no 'choices'")
-    choice = _first(body["choices"])
-    if choice is None:
+    choices = _choices(body["choices"])
+    if not choices:
         return _with_counts(body, "server_error", "", None, None, "the answer has empty 'choices'", asked)
+    first, *others = (_read_choice(choice, body) for choice in choices[:draws])
+    if not others:
+        return first
+    uncounted = (replace(o, prompt_tokens=None, cached_tokens=None, completion_tokens=None) for o in others)
+    return replace(first, more=tuple(uncounted))
+
+
+def _read_choice(choice: Mapping[str, Any], body: Mapping[str, Any]) -> ChatReply:
     message = _mapping(choice.get("message"))
     finish = _text(choice.get("finish_reason"))
     text, thought = _content(message.get("content"))
@@ -127,8 +139,10 @@ def _with_counts(
     )
 
 
-def _first(choices: Any) -> Mapping[str, Any] | None:
-    return choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None
+def _choices(choices: Any) -> list[Mapping[str, Any]]:
+    """Return the choices before the first that is none."""
+    found = choices if isinstance(choices, list) else []
+    return list(itertools.takewhile(lambda choice: isinstance(choice, dict), found))
 
 
 def _content(content: Any) -> tuple[str, str | None]:

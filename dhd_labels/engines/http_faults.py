@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import openai
 
+from dhd_labels.engines.base import NO_ANSWER_IN_TIME
 from dhd_labels.engines.chat_api import BrokenAnswerError
 from dhd_labels.engines.redact import reason_of, redact
 
@@ -62,7 +63,7 @@ def _connection_fault(error: Exception, secrets: Sequence[str]) -> Fault:
     if any(type(cause).__name__ in ("ConnectError", "ConnectTimeout") for cause in chain):
         return Fault("away", f"no connection to the server ({redact(str(chain[-1]), secrets)})")
     if any(isinstance(cause, openai.APITimeoutError | TimeoutError) for cause in chain):
-        return Fault("passing", "no answer within 'timeout_s'")
+        return Fault("passing", NO_ANSWER_IN_TIME)
     return Fault("passing", f"the connection broke ({redact(str(chain[-1]), secrets) or 'no reason given'})")
 
 

@@ -14,6 +14,7 @@ import os
 import queue
 import threading
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -109,6 +110,7 @@ class LlamaCppEngine:
             "max_tokens": request.max_tokens,
             "seed": request.seed,
             "cache_prompt": True,
+            "n": request.n,
             **({"grammar": request.grammar} if request.grammar else {}),
             **({"chat_template_kwargs": variables} if (variables := request.options.template_variables) else {}),
         }
@@ -123,21 +125,25 @@ class LlamaCppEngine:
         return self._success(answer)
 
     def _success(self, answer: dict[str, Any]) -> ChatReply:
-        choice, usage = answer["choices"][0], answer["usage"]
+        first, *others = (self._draw(choice) for choice in answer["choices"])
+        usage = answer["usage"]
+        return replace(
+            first,
+            prompt_tokens=usage["prompt_tokens"],
+            cached_tokens=usage.get("prompt_tokens_details", {}).get("cached_tokens"),
+            # Of several draws the server counts the tokens of one.
+            completion_tokens=None if others else usage["completion_tokens"],
+            more=tuple(others),
+        )
+
+    def _draw(self, choice: dict[str, Any]) -> ChatReply:
         text = choice["message"].get("content") or ""
         finish = choice["finish_reason"]
         status: ReplyStatus = "truncated" if finish == "length" else "ok" if text.strip() else "empty"
-        return ChatReply(
-            status=status,
-            text=text,
-            reasoning=choice["message"].get("reasoning_content"),
-            finish_reason=finish,
-            prompt_tokens=usage["prompt_tokens"],
-            cached_tokens=usage.get("prompt_tokens_details", {}).get("cached_tokens"),
-            completion_tokens=usage["completion_tokens"],
-            model=self._identity.model,  # the server would report the path of the file
-            error=None if status != "empty" else "the model returned no text",
-        )
+        reasoning = choice["message"].get("reasoning_content")
+        error = None if status != "empty" else "the model returned no text"
+        model = self._identity.model  # the server would report the path of the file
+        return ChatReply(status, text, reasoning, finish, None, None, None, model, error)
 
     def _failure(self, status: ReplyStatus, error: str) -> ChatReply:
         return ChatReply(status, "", None, None, None, None, None, self._identity.model, error)

@@ -1,17 +1,17 @@
 """Any server that speaks the OpenAI chat API: vLLM, SGLang, llama.cpp, or a hosted one.
 
 An event loop in a thread of its own makes the calls, up to `concurrency` side by side and fewer while the server says
-that it is busy. The caller's thread pulls a request whenever there is room for one, so a plan is never read ahead.
+that it is busy. The caller's thread pulls requests whenever there is room for one, and reads a plan ahead by no more
+than the few problems that warm up (`warming`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import difflib
-import itertools
 import queue
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import openai
 
@@ -24,9 +24,12 @@ from dhd_labels.engines.http_faults import Fault, fault_of
 from dhd_labels.engines.http_retry import LOG, Clock, Retry, SystemClock, Throttle
 from dhd_labels.engines.http_stops import Stops, stop_of
 from dhd_labels.engines.token_limit import TokenLimit
+from dhd_labels.engines.warming import Warming
 from dhd_labels.errors import EndpointError, did_you_mean
 
 __all__ = ["OpenAIEngine", "host_of"]
+Settled: TypeAlias = tuple[tuple[Token, ChatRequest], ChatReply | Fault]
+Finished: TypeAlias = queue.SimpleQueue[Settled[Token]]
 _CONNECT_S = 10.0
 _SHOWN_MODELS = 20
 
@@ -83,26 +86,31 @@ class OpenAIEngine:
             EngineStoppedError: the server is gone. Before either, every finished reply was handed over.
             DhdError: a request has a grammar and `grammar_style` is not set.
         """
-        stream = iter(requests)
-        finished: queue.SimpleQueue[tuple[Token, ChatReply | Fault]] = queue.SimpleQueue()
+        source: Warming[Token] = Warming(requests, self._config.concurrency, warm_up=self._config.warm_up)
+        finished: Finished[Token] = queue.SimpleQueue()
         tasks: Tasks = set()
         running = 0
         stops = Stops(self._config, self._place)
         try:
             while True:
                 replies: list[tuple[Token, ChatReply]] = []
-                for token, request in itertools.islice(stream, max(0, self._throttle.limit - running)):
-                    too_long = self._too_long(request)
+                limit = self._throttle.limit
+                while running < limit and len(replies) < limit and (item := source.take()):
+                    too_long = self._too_long(item[1])
                     if too_long:
-                        replies.append((token, too_long))
+                        replies.append((item[0], too_long))
+                        source.settled(item[1])
                     else:
-                        arguments = arguments_of(request, self._config)
-                        self._background.start(self._serve(token, arguments, request, finished), tasks)
+                        arguments = arguments_of(item[1], self._config)
+                        self._background.start(self._serve(item, arguments, finished), tasks)
                         running += 1
                 if running and (not replies or not finished.empty()):
                     outcomes = _take(finished)
                     running -= len(outcomes)
-                    replies += [(token, reply) for token, found in outcomes if (reply := self._settle(found, stops))]
+                    for (token, request), found in outcomes:
+                        source.settled(request)
+                        if reply := self._settle(found, stops):
+                            replies.append((token, reply))
                 if replies:
                     yield replies
                 stops.raise_if_hopeless()
@@ -116,19 +124,17 @@ class OpenAIEngine:
         self._background.close(self._client.close)
 
     async def _serve(
-        self,
-        token: Token,
-        arguments: dict[str, Any],
-        request: ChatRequest,
-        finished: queue.SimpleQueue[tuple[Token, ChatReply | Fault]],
+        self, item: tuple[Token, ChatRequest], arguments: dict[str, Any], finished: Finished[Token]
     ) -> None:
+        request = item[1]
+
         async def attempt() -> ChatReply:
             async with asyncio.timeout(self._config.timeout_s):
                 answer = await self._client.chat.completions.with_raw_response.create(**arguments)
-            return reply_of(decode(answer.http_response.content), self._identity.comes_back)
+            return reply_of(decode(answer.http_response.content), self._identity.comes_back, request.n)
 
         label = f"a call of {request.affinity} (seed {request.seed})"
-        finished.put((token, await self._retry.run(attempt, label)))
+        finished.put((item, await self._retry.run(attempt, label)))
 
     def _too_long(self, request: ChatRequest) -> ChatReply | None:
         found = self._limit.excess(request.turns) if self._limit else None
@@ -177,7 +183,7 @@ class OpenAIEngine:
         return ChatReply(status, "", None, None, prompt_tokens, None, None, self._identity.comes_back, error)
 
 
-def _take(finished: queue.SimpleQueue[tuple[Token, ChatReply | Fault]]) -> list[tuple[Token, ChatReply | Fault]]:
+def _take(finished: Finished[Token]) -> list[Settled[Token]]:
     """Wait for one outcome and take all that are there."""
     outcomes = [finished.get()]
     while not finished.empty():

@@ -11,6 +11,7 @@ import itertools
 import os
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from dhd_labels import oracle
@@ -46,12 +47,17 @@ class ScriptedEngine:
                     self._log.add(request)
             if self._config.latency_s:
                 time.sleep(self._config.latency_s)
-            yield [(token, self._reply(request, len(window) > 1)) for token, request in window]
+            yield [(token, self._draws(request, len(window) > 1)) for token, request in window]
 
     def close(self) -> None:
         """Close the call log."""
         if self._log:
             self._log.close()
+
+    def _draws(self, request: ChatRequest, batched: bool) -> ChatReply:
+        """Return the reply, with the further draws of a request for several; each as if its seed were the next one."""
+        first, *others = (self._reply(replace(request, seed=request.seed + i), batched) for i in range(request.n))
+        return replace(first, more=tuple(replace(o, prompt_tokens=None, cached_tokens=None) for o in others))
 
     def _reply(self, request: ChatRequest, batched: bool) -> ChatReply:
         luck = _uniform(request, "fault")

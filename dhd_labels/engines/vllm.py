@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,7 @@ class VllmEngine:
             top_p=request.top_p,
             max_tokens=request.max_tokens,
             seed=request.seed,
+            n=request.n,
             output_kind=RequestOutputKind.FINAL_ONLY,
             **shape,
         )
@@ -174,7 +176,15 @@ class VllmEngine:
                 self._llm.llm_engine.abort_request(running)
 
     def _reply(self, output: Any) -> ChatReply:
-        answer = output.outputs[0]
+        first, *others = (self._draw(answer) for answer in output.outputs)
+        return replace(
+            first,
+            prompt_tokens=len(output.prompt_token_ids),
+            cached_tokens=output.num_cached_tokens,
+            more=tuple(others),
+        )
+
+    def _draw(self, answer: Any) -> ChatReply:
         if answer.finish_reason not in ("stop", "length"):
             return self._failure("server_error", f"vLLM ended the answer with {answer.finish_reason!r}")
         cut = answer.finish_reason == "length"
@@ -185,8 +195,8 @@ class VllmEngine:
             text=text,
             reasoning=reasoning,
             finish_reason=answer.finish_reason,
-            prompt_tokens=len(output.prompt_token_ids),
-            cached_tokens=output.num_cached_tokens,
+            prompt_tokens=None,
+            cached_tokens=None,
             completion_tokens=len(answer.token_ids),
             model=self._identity.model,
             error=None if status != "empty" else "the model returned no text",

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from dhd_labels.config import RoleConfig
 from dhd_labels.engines.base import ChatEngine, ChatReply, ChatRequest, EngineIdentity, RequestOptions, Turn
 from dhd_labels.errors import DhdError
 from dhd_labels.records import content_id
 from dhd_labels.replay.call_rows import CallRow
+from dhd_labels.replay.cost import Budget
 from dhd_labels.replay.store import OTHER_MODEL, Store
 
 NO_MODEL = "(none)"
 """What `served_as` says of a server whose answers carry no model id."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawOf:
+    """The place of a call among calls of one prompt that are asked for as one request for `of` draws."""
+
+    place: int
+    of: int
+    seed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,26 +39,46 @@ class Call:
     grammar: str | None
     seed: Callable[[int], int]
     accepts: Callable[[ChatReply], bool]
+    draw: DrawOf | None = None
 
-    def request(self, attempt: int) -> ChatRequest:
-        """Return the resolved request of an attempt; every attempt has its own seed."""
+    def request(self, attempt: int, *, merged: bool = False) -> ChatRequest:
+        """Return the resolved request of an attempt; every attempt has its own seed.
+
+        Args:
+            attempt: 0 for the first.
+            merged: the one request for this call and those it is merged with.
+        """
         return ChatRequest(
             self.turns,
             self.decoding.temperature,
             self.decoding.top_p,
             self.decoding.max_tokens,
-            self.seed(attempt),
+            self.draw.seed if merged and self.draw else self.seed(attempt),
             self.grammar,
             affinity=self.problem_id,
             options=RequestOptions(
                 self.decoding.reasoning_effort, self.decoding.chat_template_kwargs, self.decoding.extra_body
             ),
+            n=self.draw.of if merged and self.draw else 1,
         )
 
-    def key(self, engine: EngineIdentity, attempt: int) -> str:
+    def key(self, engine: EngineIdentity, attempt: int, *, merged: bool = False) -> str:
         """Return the SHA-256 of the fully resolved request, the engine that answers it and the draw it is for."""
-        request = self.request(attempt).for_key()
-        return content_id({"engine": engine.for_key(), "request": request, "ticket": self.ticket, "attempt": attempt})
+        return self.key_of(engine, self.request(attempt, merged=merged), attempt)
+
+    def key_of(self, engine: EngineIdentity, request: ChatRequest, attempt: int) -> str:
+        """Return the key of this call when a request asks for it, alone or merged with others."""
+        place = {"place": self.draw.place} if request.n > 1 and self.draw else {}
+        ticket = {"ticket": self.ticket, "attempt": attempt}
+        return content_id({"engine": engine.for_key(), "request": request.for_key(), **ticket, **place})
+
+
+def merge(calls: Sequence[Call]) -> list[Call]:
+    """Return calls of one prompt as draws of one request. Each stays a call of its own, with a row of its own."""
+    if len(calls) == 1:
+        return list(calls)
+    seed = calls[0].seed(0)
+    return [replace(call, draw=DrawOf(place, len(calls), seed)) for place, call in enumerate(calls)]
 
 
 class ModelMismatchError(DhdError):
@@ -64,37 +95,145 @@ class Tally:
 
 
 def execute(
-    calls: Iterable[Call], engine: ChatEngine, store: Store, max_attempts: int, tally: Tally, tick: Callable[[], None]
+    calls: Iterable[Call],
+    engine: ChatEngine,
+    store: Store,
+    max_attempts: int,
+    tally: Tally,
+    tick: Callable[[], None],
+    budget: Budget | None = None,
 ) -> None:
     """Answer every call that has no accepted answer yet.
 
     An answer that cannot be used is asked for again at once with the seed of the next attempt, up to `max_attempts`. A
     server error waits for the next run, since a server that is down would only burn the attempts; it spends none.
+    Merged calls that were never asked for are one request; what of them has to be asked again is asked for by itself.
 
     Raises:
         ModelMismatchError: another model answered. Its answers are in the store as failed calls, which the next run
-        asks
-            for again; what the declared model has answered stays.
+            asks for again; what the declared model has answered stays.
+        CostLimitError: the next call could pass the limit; all calls before it are answered and in the store.
     """
-    waiting: Iterable[Call] = calls
-    while True:
+    _Execution(engine, store, max_attempts, tally, tick, budget).run(calls)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request, the calls that it asks for (several when they are merged), and the number of their attempt."""
+
+    calls: tuple[Call, ...]
+    attempt: int
+    request: ChatRequest
+
+
+@dataclass(slots=True)
+class _Execution:
+    """Answers calls with one engine. `held` are those that the budget did not admit when they were to be sent."""
+
+    engine: ChatEngine
+    store: Store
+    max_attempts: int
+    tally: Tally
+    tick: Callable[[], None]
+    budget: Budget | None
+    held: list[list[Call]] = field(default_factory=list)
+
+    def run(self, calls: Iterable[Call]) -> None:
+        """Make passes over the calls until each is settled."""
+        waiting = _together(calls)
+        while True:
+            again, made = self._pass(waiting)
+            if self.held and not made and self.budget:
+                call = self.held[0][0]
+                raise self.budget.refusal(call.role, call.request(0, merged=len(self.held[0]) > 1))
+            if not again and not self.held:
+                return
+            # The answers that were in flight have cost less than was reserved, so there may be room for more calls.
+            waiting = itertools.chain(([call] for call in again), self.held, waiting)
+            self.held = []
+
+    def _pass(self, waiting: Iterator[list[Call]]) -> tuple[list[Call], int]:
+        """Send calls until none is left or one is held; return those to ask again, and how many were answered."""
         again: list[Call] = []
-        for group in engine.generate(_requests(waiting, engine.identity, store, max_attempts, tally, tick)):
-            checked = [(call, attempt, _of_declared_model(engine.identity, reply)) for (call, attempt), reply in group]
-            store.add_calls([_row(call, attempt, engine.identity, reply) for call, attempt, reply in checked])
-            for call, _, reply in checked:
-                if is_of_another_model(reply):
-                    raise model_mismatch(call.role, engine.identity, reply.model)
-                usable = call.accepts(reply)
-                tally.made += 1
-                tally.failed += not usable
-                if not usable and reply.status != "server_error" and not _is_spent(call, store, max_attempts):
+        made = self.tally.made
+        for group in self.engine.generate(self._requests(waiting)):
+            answers = [answer for asked, reply in group for answer in self._answers(asked, reply)]
+            self.store.add_calls([row for _, row in answers])
+            for call, row in answers:
+                if self._settle(call, row.reply):
                     again.append(call)
                 else:
-                    tick()
-        if not again:
+                    self.tick()
+            self._pay(group)
+        return again, self.tally.made - made
+
+    def _requests(self, waiting: Iterator[list[Call]]) -> Iterator[tuple[_Asked, ChatRequest]]:
+        for calls in waiting:
+            for asked in self._missing(calls):
+                if self.held or (self.budget and not self.budget.admit(asked.calls[0].role, asked.request)):
+                    self.held.append(list(asked.calls))
+                else:
+                    yield asked, asked.request
+            if self.held:
+                return
+
+    def _missing(self, calls: Sequence[Call]) -> Iterator[_Asked]:
+        """Yield what is to be asked of some calls of one prompt: all in one request, or those that are left."""
+        attempts = [_next_attempt(call, self.engine.identity, self.store, self.max_attempts) for call in calls]
+        draw = calls[0].draw
+        if draw and len(calls) == draw.of and not any(attempt != 0 for attempt in attempts):
+            yield _Asked(tuple(calls), 0, calls[0].request(0, merged=True))
             return
-        waiting = again
+        for call, attempt in zip(calls, attempts, strict=True):
+            if attempt is None:
+                self.tally.found += 1
+                self.tick()
+            else:
+                yield _Asked((call,), attempt, call.request(attempt))
+
+    def _answers(self, asked: _Asked, reply: ChatReply) -> Iterator[tuple[Call, CallRow]]:
+        """Yield each call of a request with the row of its draw."""
+        engine, attempt, request = self.engine.identity, asked.attempt, asked.request
+        for call, draw in zip(asked.calls, _draws(reply, len(asked.calls)), strict=True):
+            key = call.key_of(engine, request, attempt)
+            checked = _of_declared_model(engine, draw)
+            yield call, CallRow(call.ticket, attempt, key, call.role, call.problem_id, request.seed, checked)
+
+    def _settle(self, call: Call, reply: ChatReply) -> bool:
+        """Count an answer; return whether it has to be asked for again."""
+        if is_of_another_model(reply):
+            raise model_mismatch(call.role, self.engine.identity, reply.model)
+        usable = call.accepts(reply)
+        self.tally.made += 1
+        self.tally.failed += not usable
+        return not usable and reply.status != "server_error" and not _is_spent(call, self.store, self.max_attempts)
+
+    def _pay(self, group: Sequence[tuple[_Asked, ChatReply]]) -> None:
+        if self.budget:
+            for asked, reply in group:
+                self.budget.settle(asked.calls[0].role, asked.request, reply)
+
+
+def _together(calls: Iterable[Call]) -> Iterator[list[Call]]:
+    """Yield the calls one by one, but neighbours that are draws of one request together."""
+    for _, group in itertools.groupby(calls, key=lambda call: (call.problem_id, call.draw.seed) if call.draw else call):
+        yield list(group)
+
+
+def _draws(reply: ChatReply, asked: int) -> Iterator[ChatReply]:
+    """Yield so many draws: what came back, and failed calls in place of what did not."""
+    found = (replace(reply, more=()), *reply.more)[:asked]
+    yield from found
+    for _ in range(asked - len(found)):
+        if reply.status in ("ok", "truncated", "empty"):
+            error = f"the server gave {len(found)} of {asked} draws; it may not know 'n' (protocol.merge_draws)"
+            yield replace(_uncounted(reply), status="server_error", text="", reasoning=None, error=error)
+        else:
+            yield _uncounted(reply)
+
+
+def _uncounted(reply: ChatReply) -> ChatReply:
+    return replace(reply, prompt_tokens=None, cached_tokens=None, completion_tokens=None, more=())
 
 
 def is_of_another_model(reply: ChatReply) -> bool:
@@ -120,28 +259,11 @@ def model_mismatch(role: str, engine: EngineIdentity, came_back: str) -> ModelMi
     )
 
 
-def _requests(
-    calls: Iterable[Call],
-    engine: EngineIdentity,
-    store: Store,
-    max_attempts: int,
-    tally: Tally,
-    tick: Callable[[], None],
-) -> Iterator[tuple[tuple[Call, int], ChatRequest]]:
-    for call in calls:
-        attempt = _next_attempt(call, engine, store, max_attempts)
-        if attempt is None:
-            tally.found += 1
-            tick()
-        else:
-            yield (call, attempt), call.request(attempt)
-
-
 def _next_attempt(call: Call, engine: EngineIdentity, store: Store, max_attempts: int) -> int | None:
     """Return the number of the attempt to make, or None when the store has the answer or the attempts are spent."""
     rows = store.attempts(call.ticket)
     for row in rows:
-        if row.key != call.key(engine, row.attempt):
+        if row.key not in _keys(call, engine, row.attempt):
             raise DhdError(
                 f"The stored call {call.ticket!r} of {store.path} was made with another prompt, model or sampling than "
                 "this run would use. Use the version of dhd-labels that began the run, or a new --run-dir."
@@ -164,6 +286,8 @@ def _are_spent(call: Call, rows: Sequence[CallRow], max_attempts: int) -> bool:
     return same and call.decoding.temperature == 0 and rows[-1].reply.status != "server_error"
 
 
-def _row(call: Call, attempt: int, engine: EngineIdentity, reply: ChatReply) -> CallRow:
-    seed = call.seed(attempt)
-    return CallRow(call.ticket, attempt, call.key(engine, attempt), call.role, call.problem_id, seed, reply)
+def _keys(call: Call, engine: EngineIdentity, attempt: int) -> Iterator[str]:
+    """Yield the keys that an attempt may have: of a request of its own, and of one that was merged."""
+    yield call.key(engine, attempt)
+    if call.draw and attempt == 0:
+        yield call.key(engine, attempt, merged=True)

@@ -23,6 +23,7 @@ from dhd_labels.errors import DhdError
 from dhd_labels.protocol.roles import replay_call
 from dhd_labels.records import Arm, Pool, Problem, Replay
 from dhd_labels.replay.calls import Call, Tally, execute
+from dhd_labels.replay.cost import Budget
 from dhd_labels.replay.plan import derive_seed
 from dhd_labels.replay.store import Store
 
@@ -100,6 +101,7 @@ def run_probe(
     store: Store,
     tally: Tally,
     tick: Callable[[], None],
+    budget: Budget | None = None,
 ) -> None:
     """Ask what of the probe of an integrating role is not in the store yet.
 
@@ -110,7 +112,13 @@ def run_probe(
     first_alone = [problem for problem in asked if _is_first_alone(problem)]
     first_batched = [problem for problem in asked if not _is_first_alone(problem)]
     ask = partial(
-        execute, engine=engine, store=store, max_attempts=config.protocol.max_attempts, tally=tally, tick=tick
+        execute,
+        engine=engine,
+        store=store,
+        max_attempts=config.protocol.max_attempts,
+        tally=tally,
+        tick=tick,
+        budget=budget,
     )
     call = partial(_call, config, role)
     for place, condition in enumerate(_FIRST_ALONE[:2]):

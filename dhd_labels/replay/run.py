@@ -14,8 +14,9 @@ from dhd_labels.errors import DhdError
 from dhd_labels.grading.grader import Graded
 from dhd_labels.protocol.roles import hypothesizer_calls, recruiter_call, replay_call
 from dhd_labels.records import POOL_SIZE, Pool, Problem, Replay
-from dhd_labels.replay.calls import Call, Tally, execute
+from dhd_labels.replay.calls import Call, Tally, execute, merge
 from dhd_labels.replay.collect import ProblemResult, collect_problem, read_messages, read_roles
+from dhd_labels.replay.cost import Budget, CostLimitError, check_prices
 from dhd_labels.replay.directory import RunDirectory, begin, check_models, write_run_file
 from dhd_labels.replay.judge import EVALUATOR, evaluator_calls
 from dhd_labels.replay.lock import RunLock
@@ -23,6 +24,7 @@ from dhd_labels.replay.plan import Studies, call_of, choose_studies, first_probl
 from dhd_labels.replay.probe import CALLS, PROBES, run_probe
 from dhd_labels.replay.problems import load_problems
 from dhd_labels.replay.salvage import salvage
+from dhd_labels.replay.schedule import merged, sending_order
 from dhd_labels.replay.store import FILE_NAME, Store
 from dhd_labels.replay.targets import check_targets, choose_targets, why_not_yet
 
@@ -33,13 +35,17 @@ REPLAYING = ("integrator", "other_integrator")
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What one invocation did. Totals of the run itself come from the store (`report.summary`)."""
+    """What one invocation did. Totals of the run itself come from the store (`report.summary`).
+
+    `note` says what could not be done yet, `stopped` why the run ended before its end.
+    """
 
     directory: RunDirectory
     tally: Tally
     excluded: Mapping[str, int]
     salvaged: int | None
     note: str = ""
+    stopped: str = ""
 
 
 def run(
@@ -47,6 +53,7 @@ def run(
     run_dir: Path,
     *,
     limit: int | None = None,
+    max_cost: float | None = None,
     salvage_store: bool = False,
     progress: Progress = lambda stage, done, total: None,
 ) -> RunReport:
@@ -56,6 +63,7 @@ def run(
         config: what to measure.
         run_dir: created if missing; a run of the same config in it is gone on with.
         limit: only so many problems; those that take part in most studies first, from every benchmark in turn.
+        max_cost: end before the calls in the store cost more than this, by the prices of `plan.prices`.
         salvage_store: move a damaged store aside and go on with the calls that can be read.
         progress: called after each settled call.
 
@@ -65,6 +73,8 @@ def run(
     """
     every, excluded = load_problems(config)
     check_targets(config, (problem.problem_id for problem in every))
+    if max_cost is not None:
+        check_prices(config)
     _make_folder(run_dir)
     with ExitStack() as stack:
         stack.enter_context(RunLock(run_dir))
@@ -85,10 +95,15 @@ def run(
         for problem in problems:
             store.add_problem(ordinals[problem.problem_id], problem, studies[problem.problem_id])
         tally = Tally()
-        stages = _Stages(config, store, engines, directory.models, problems, every, tally, progress)
-        stages.run()
+        budget = None if max_cost is None else Budget.of(config, store, max_cost)
+        stages = _Stages(config, store, engines, directory.models, problems, every, tally, progress, budget)
+        stopped = ""
+        try:
+            stages.run()
+        except CostLimitError as limit_reached:
+            stopped = str(limit_reached)
         check_models(directory, store)
-    return RunReport(directory, tally, excluded, saved, stages.note)
+    return RunReport(directory, tally, excluded, saved, stages.note, stopped)
 
 
 @dataclass(slots=True)
@@ -103,6 +118,7 @@ class _Stages:
     every: Sequence[Problem]
     tally: Tally
     progress: Progress
+    budget: Budget | None = None
     note: str = ""
 
     def run(self) -> None:
@@ -120,7 +136,8 @@ class _Stages:
 
     def _stage(self, role: str, calls: Iterator[Call], total: int, name: str | None = None) -> None:
         tick = self._ticker(name or role, total)
-        execute(calls, self.engines[role], self.store, self.config.protocol.max_attempts, self.tally, tick)
+        attempts = self.config.protocol.max_attempts
+        execute(calls, self.engines[role], self.store, attempts, self.tally, tick, self.budget)
 
     def _ticker(self, stage: str, total: int) -> Callable[[], None]:
         done = 0
@@ -137,7 +154,7 @@ class _Stages:
         for role in REPLAYING:
             if prompts and role in self.engines:
                 tick = self._ticker(PROBES[role], CALLS * prompts)
-                run_probe(self.config, self.every, role, self.engines[role], self.store, self.tally, tick)
+                run_probe(self.config, self.every, role, self.engines[role], self.store, self.tally, tick, self.budget)
 
     def _recruit(self) -> Iterator[Call]:
         for problem in self.problems:
@@ -176,11 +193,10 @@ class _Stages:
             for problem in pools:
                 pool = self.store.pool(problem.problem_id)
                 if pool:
-                    seen: set[object] = set()
-                    for replay in self._planned(problem, pool.pool_id, role, masked):
-                        if (call := call_of(replay)) not in seen:
-                            seen.add(call)
-                            yield replay_call(self.config, problem.visible(), pool, replay)
+                    ordered = sending_order(self._planned(problem, pool.pool_id, role, masked))
+                    groups = merged(ordered) if self.config.protocol.merge_draws else ([replay] for replay in ordered)
+                    for group in groups:
+                        yield from merge([replay_call(self.config, problem.visible(), pool, r) for r in group])
 
         if total:
             self._stage(role, calls(), total, stage)

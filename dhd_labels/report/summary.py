@@ -9,6 +9,7 @@ from typing import Any
 
 from dhd_labels.config import RunConfig
 from dhd_labels.replay.collect import ProblemResult
+from dhd_labels.replay.cost import spent_so_far
 from dhd_labels.replay.directory import RunDirectory
 from dhd_labels.replay.probe import noise_sentence, read_probes
 from dhd_labels.report.disagreements import Disagreement, find_disagreements
@@ -30,6 +31,7 @@ class Summary:
     failed: dict[str, int]
     flips: dict[str, int]
     calls: list[dict[str, Any]]
+    cost: float | None
     models: list[dict[str, Any]]
     noise: str
     probe: dict[str, Any]
@@ -70,6 +72,7 @@ class Summary:
             f"Replays: {self.replays_done} answered of {self.replays_planned} planned.",
             f"Failed records, by reason: {failed}.",
             f"Single-draw flips at K=5: {flips}.",
+            *([f"Cost so far: {self.cost:.4f}, by the prices of `plan.prices`."] if self.cost is not None else []),
             *([f"Masked messages, found of asked for: {masked}."] if (masked := _listed(self.masked)) else []),
             f"Noise of the repeats: {self.noise}",
         ]
@@ -79,7 +82,7 @@ def summarise(directory: RunDirectory, results: Sequence[ProblemResult]) -> Summ
     """Return the totals of a run from its store."""
     store = directory.open_store()
     try:
-        calls = store.totals()
+        calls, cost = store.totals(), spent_so_far(directory.config, store)
         answered, refused = store.answering_models(), store.refused_models()
         probes = read_probes(store, directory.config)
     finally:
@@ -100,6 +103,7 @@ def summarise(directory: RunDirectory, results: Sequence[ProblemResult]) -> Summ
         failed=dict(sorted(failed.items())),
         flips=dict(sorted(flips.items())),
         calls=calls,
+        cost=cost,
         models=[
             {
                 "role": role,

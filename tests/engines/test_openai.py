@@ -12,6 +12,7 @@ import ssl
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -275,13 +276,37 @@ def test_requests_are_pulled_lazily_and_never_more_than_the_places(server: Fault
             pulled += 1
             yield seed, request(seed)
 
-    engine = OpenAIEngine(config(server.url, concurrency=3))
+    engine = OpenAIEngine(config(server.url, concurrency=3, warm_up=False))
     done, ahead = 0, []
     for group in engine.generate(source()):
         done += len(group)
         ahead.append(pulled - done)
     engine.close()
     assert done == pulled == 40 and max(ahead) <= 3 and server.busiest <= 3
+
+
+def test_a_problem_is_warmed_up_by_its_first_call_while_others_begin(server: FaultServer) -> None:
+    """The server sees no second call of a problem before it has answered the first."""
+    answered: set[str] = set()
+    cold: list[int] = []
+
+    def script(seen: Seen) -> Answer:
+        problem = seen.body["messages"][1]["content"]
+        if seen.seed % 10 and problem not in answered:
+            cold.append(seen.seed)
+        time.sleep(0.02)
+        answered.add(problem)
+        return good(seen)
+
+    server.script = script
+    asked = [replace(request(10 * p + c, f"problem {p}"), affinity=f"t:{p}") for p in range(6) for c in range(5)]
+    for warm_up in (True, False):
+        answered.clear()
+        cold.clear()
+        server.busiest = 0
+        replies = ask(server, asked, concurrency=8, warm_up=warm_up)
+        assert [reply.text for reply in replies] == [f"seed {r.seed}" for r in asked] and server.busiest > 1
+        assert bool(cold) is not warm_up
 
 
 def test_an_abandoned_stream_ends_its_calls_and_the_engine_goes_on(server: FaultServer) -> None:
@@ -293,7 +318,7 @@ def test_an_abandoned_stream_ends_its_calls_and_the_engine_goes_on(server: Fault
         return good(seen) if seen.seed != 1 else Answer(hangs=True)
 
     server.script = script
-    engine = OpenAIEngine(config(server.url, concurrency=2), FastClock())
+    engine = OpenAIEngine(config(server.url, concurrency=2, warm_up=False), FastClock())
     stream = engine.generate((seed, request(seed)) for seed in range(50))
     assert next(stream)[0][0] == 0
     stream.close()
