@@ -42,8 +42,8 @@ class ChatRequest:
     """A fully resolved request: with the identity of the engine it decides the answer.
 
     `affinity` names requests that share a prefix (one problem's); it only guides placement and is not part of any key.
-    `n` independent draws of one prompt are asked for at once. `json_schema` is the text of a schema that the answer must
-    follow, `grammar` a GBNF grammar; a request has at most one of them.
+    `n` independent draws of one prompt are asked for at once. `json_schema` is the text of a schema that the answer
+    must follow, `grammar` a GBNF grammar; a request has at most one of them.
     """
 
     turns: tuple[Turn, ...]
@@ -70,6 +70,7 @@ class ChatReply:
     """What came back. `text` excludes any reasoning part; token counts are None when the engine does not say.
 
     `more` are the further draws of a request with `n` above 1, in order; what all draws shared is counted in the first.
+    `server` is what the server says of itself, as JSON: it tells servers under one address apart and decides nothing.
     """
 
     status: ReplyStatus
@@ -82,6 +83,7 @@ class ChatReply:
     model: str
     error: str | None
     more: tuple[ChatReply, ...] = ()
+    server: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
