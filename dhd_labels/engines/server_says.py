@@ -26,7 +26,7 @@ SOFTWARE = ("system_fingerprint", "server")
 _ENTRY = ("owned_by", "root", "parent", "max_model_len", "context_length", "quantization")
 _META = ("ftype", "size", "n_params", "n_ctx", "n_ctx_train")  # llama.cpp: kind and size of the weights
 _LONGEST = 80
-_AGE_S = 30.0
+_AGE_S = 10.0
 _PATIENCE_S = 5.0
 
 
@@ -72,7 +72,7 @@ def _word(value: str | float, secrets: Sequence[str]) -> str:
 class ServerWatch:
     """Keeps the entry of the model up to date. Lives in one event loop.
 
-    It is read again before a call when it is older than 30 s, or after a fault that a restart of the server brings.
+    It is read again before a call when it is older than 10 s, or after a fault that a restart of the server brings.
     """
 
     def __init__(

@@ -231,6 +231,25 @@ def test_an_answer_that_was_cut_off_is_counted_and_never_wrong(server: FaultServ
     )
 
 
+def test_tokens_without_a_text_are_asked_for_again_up_to_the_bound(server: FaultServer, screen: Screen) -> None:
+    front = ScriptedFront(MODEL)
+
+    def script(seen: Seen) -> Answer:
+        if "Integrator" in str(seen.body["messages"]):
+            return Answer(body=completion(None, model=MODEL, message={"reasoning": "so 12"}))
+        return front(seen)
+
+    server.script = script
+    assert screen.run(server, limit=1) == 1
+    status = screen.status()
+    sent = [json.dumps(seen.body, sort_keys=True) for seen in server.seen]
+    assert len(set(sent)) == len(sent), "every attempt has its own seed"
+    assert status["failed"] == {"replay empty_final_with_tokens": status["replays_planned"]}
+    (empty,) = (item for item in status["calls"] if item["status"] == "empty")
+    assert empty["calls"] == 3 * status["replays_planned"] and empty["completion_tokens"] == 3 * empty["calls"]
+    assert screen.run(server, limit=1) == 1 and len(server.seen) == len(sent)
+
+
 def test_another_model_stops_the_run_and_the_answers_before_it_stay(server: FaultServer, screen: Screen) -> None:
     front = ScriptedFront(MODEL)
     server.script = lambda seen: (
