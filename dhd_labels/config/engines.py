@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, Field, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 
 from dhd_labels.config.base import Frozen
 
 HUB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 """An id of the Hugging Face Hub, `org/name`."""
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*|[a-z_]+")
 _OWN_FIELDS = {
     "chat_template_kwargs", "max_tokens", "messages", "model", "n", "reasoning_effort", "seed", "stream", "temperature",
     "top_p",
@@ -151,7 +152,23 @@ class OpenAIConfig(Frozen):
                 "The 'base_url' must not hold a user name or password, since it is stored with the run: put the key "
                 "into the environment variable that 'api_key_env' names"
             )
+        if self.base_url and ("?" in self.base_url or "#" in self.base_url):
+            raise ValueError(
+                "The 'base_url' must end with the path of the API (mostly /v1), without '?' or '#' and what follows "
+                "(not shown), since it is stored with the run: put a key into the variable that 'api_key_env' names"
+            )
         return self
+
+    @field_validator("api_key_env", "base_url_env")
+    @classmethod
+    def _a_name(cls, name: str | None, info: ValidationInfo) -> str | None:
+        """A key in the place of the name of its variable must not reach the run file."""
+        if name is not None and not _VARIABLE.fullmatch(name):
+            raise ValueError(
+                f"The {info.field_name!r} must be the NAME of an environment variable, such as MY_SERVER_KEY, not its "
+                "value; got something else (not shown)"
+            )
+        return name
 
     @model_validator(mode="after")
     def _tokenizer_has_a_limit(self) -> OpenAIConfig:

@@ -16,6 +16,7 @@ from dhd_labels.replay.collect import ProblemResult, collect
 from dhd_labels.replay.directory import RunDirectory, check_models
 from dhd_labels.replay.plan import FULL_DRAWS, describe
 from dhd_labels.replay.probe import ProbeResult, noise_sentence, read_probes
+from dhd_labels.replay.servers import Served, sentences, spoken
 from dhd_labels.report import tables
 
 _PACKAGES = ("dhd-labels", "datasets", "huggingface-hub", "pyarrow")
@@ -39,7 +40,7 @@ def build(directory: RunDirectory, out: Path) -> list[ProblemResult]:
         NothingMadeError: no problem of the run has a replayed pool yet.
         DhdError: the store is damaged, or the folder cannot be written.
     """
-    results, probes = _read(directory)
+    results, probes, served = _read(directory)
     if not any(outcome.status == "graded" for result in results for outcome in (*result.outcomes, *result.masked)):
         reasons = "; ".join(f"{r.problem.problem_id}: {r.reason or 'nothing graded yet'}" for r in results[:5])
         raise NothingMadeError(
@@ -54,7 +55,7 @@ def build(directory: RunDirectory, out: Path) -> list[ProblemResult]:
         "masking": list(rows.masking_rows(results)),
     }
     digests = {config: row_digest(found) for config, found in contents.items()}
-    facts = card_facts(directory, results, count_rows(contents, split_of), digests, probes)
+    facts = card_facts(directory, results, count_rows(contents, split_of), digests, probes, served)
     write_dataset(contents, out, split_of=split_of, card=render(facts))
     return results
 
@@ -68,12 +69,12 @@ def read_results(directory: RunDirectory) -> list[ProblemResult]:
     return _read(directory)[0]
 
 
-def _read(directory: RunDirectory) -> tuple[list[ProblemResult], dict[str, ProbeResult | None]]:
+def _read(directory: RunDirectory) -> tuple[list[ProblemResult], dict[str, ProbeResult | None], list[Served]]:
     store = directory.open_store()
     try:
         check_models(directory, store)
         results = list(collect(store, directory.config, directory.models))
-        return results, read_probes(store, directory.config)
+        return results, read_probes(store, directory.config), store.servers()
     finally:
         store.close()
 
@@ -84,6 +85,7 @@ def card_facts(
     counts: dict[str, dict[str, int]],
     digests: dict[str, str],
     probes: Mapping[str, ProbeResult | None],
+    served: Sequence[Served] = (),
 ) -> CardFacts:
     """Return what the card of a run states."""
     config = directory.config
@@ -101,9 +103,10 @@ def card_facts(
         license=_overall_license(benchmarks),
         tables=tables.result_tables(results, config.outcomes.no_answer),
         exclusions=tables.exclusion_table(results),
-        limits=(*((_SMALL_MODEL,) if small else ()), *_LIMITS),
+        limits=(*((_SMALL_MODEL,) if small else ()), *_LIMITS, *sentences(served)),
         rows=counts,
         digests=digests,
+        servers=[(item.role, item.model, spoken(item.says), item.calls) for item in served],
         versions={name: importlib.metadata.version(name) for name in _PACKAGES},
     )
 

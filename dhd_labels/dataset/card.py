@@ -24,6 +24,7 @@ from dhd_labels.report.table import Table, escape
 TEMPLATE = "dataset_card.md.jinja"
 TAGS = ("dhd-labels", "multi-agent", "message-selection", "trajectory-value", "arxiv:2608.14375")
 TASKS = ("text-ranking",)
+_SERVERS = ("role", "model id", "what its server says of itself", "answers")
 _SIZES = (
     (10**3, "n<1K"),
     (10**4, "1K<n<10K"),
@@ -89,6 +90,7 @@ class CardFacts:
         versions: package to version.
         extra_columns: columns beyond `schema.CONFIGS`, as given to `write_dataset`.
         digests: config name to the digest of its rows, from `write.row_digest`.
+        servers: (role, model id, what its server said of itself, answers); empty where no server was asked.
     """
 
     title: str
@@ -107,6 +109,7 @@ class CardFacts:
     versions: Mapping[str, str]
     extra_columns: Mapping[str, Sequence[Column]] = field(default_factory=dict)
     digests: Mapping[str, str] = field(default_factory=dict)
+    servers: Sequence[tuple[str, str, str, int]] = ()
 
 
 class Markdown(str):
@@ -231,6 +234,7 @@ def _fields(facts: CardFacts) -> dict[str, Any]:
         "facts": facts,
         "protocol": p,
         "roles": _table(_roles(facts.roles)),
+        "servers": _table(Table("", _SERVERS, tuple((*row[:3], str(row[3])) for row in facts.servers))),
         "rows": _table(_rows(facts.rows)),
         "columns": [(config, _columns(config, facts.extra_columns.get(config, ()))) for config in facts.rows],
         "results": [_table(table) for table in facts.tables],

@@ -71,6 +71,11 @@ def _checked(url: str, what: str, shown: str) -> str:
         raise DhdError(f"The {what} must be a URL such as http://localhost:8000/v1, got {shown}")
     if parts.username or parts.password:
         raise DhdError(f"The {what} must not hold a user name or password: put the key into the 'api_key_env' variable")
+    if parts.query or parts.fragment:
+        raise DhdError(
+            f"The {what} must end with the path of the API (mostly /v1), without '?' or '#' and what follows: put a "
+            "key into the 'api_key_env' variable"
+        )
     return url
 
 

@@ -73,6 +73,7 @@ class ChatReply:
     """What came back. `text` excludes any reasoning part; token counts are None when the engine does not say.
 
     `more` are the further draws of a request with `n` above 1, in order; what all draws shared is counted in the first.
+    `server` is what the server says of itself, as JSON: it tells servers under one address apart and decides nothing.
     """
 
     status: ReplyStatus
@@ -85,6 +86,7 @@ class ChatReply:
     model: str
     error: str | None
     more: tuple[ChatReply, ...] = ()
+    server: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from typing import Any
 
 from dhd_labels.config import OpenAIConfig
 from dhd_labels.engines.base import ChatReply, ChatRequest, ReplyStatus
-from dhd_labels.engines.redact import redact
 from dhd_labels.errors import DhdError
 
 _CUT = {"length", "max_tokens", "model_length"}
@@ -81,7 +80,7 @@ def reply_of(body: Any, asked: str, draws: int = 1) -> ChatReply:
     if not isinstance(body, dict):
         raise BrokenAnswerError(f"the answer is a JSON {type(body).__name__}, not an object")
     if body.get("error") and not body.get("choices"):
-        raise BrokenAnswerError(f"the server answered an error: {redact(str(body['error']))}")
+        raise BrokenAnswerError(f"the server answered an error: {body['error']}")
     if "choices" not in body:
         raise BrokenAnswerError("the answer has no 'choices'")
     choices = _choices(body["choices"])

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import openai
 
@@ -30,6 +31,7 @@ _TOO_LONG = re.compile(
     r"|input token count.{0,40}exceeds|inputs tokens \+ max_new_tokens",
     re.IGNORECASE,
 )
+_THIS_PROMPT = re.compile(r"flagged|moderation|content[ _](?:policy|filter)", re.IGNORECASE)
 _NO_MODEL = re.compile(r"model_not_found|model `?[^ `]+`? (?:does not exist|not found)", re.IGNORECASE)
 _NO_MONEY = re.compile(r"insufficient_quota|billing_hard_limit", re.IGNORECASE)
 
@@ -78,13 +80,17 @@ def _status_fault(error: openai.APIStatusError, secrets: Sequence[str]) -> Fault
     status = error.status_code
     # Some servers show parts of a bad key in their answer to it.
     words = "no message" if status == 401 else redact(_words(error.body) or "no message", secrets)
+    if status < 400:
+        words = f"a redirect to {_host(error.response.headers.get('location', ''), secrets)}"
     reason = f"HTTP {status}: {words}"
     signs = f"{words} {error.code or ''} {error.type or ''}"
     return Fault(_kind(status, signs), reason, asked_wait(error.response.headers), status)
 
 
 def _kind(status: int, signs: str) -> FaultKind:
-    if status in _KEY or status in _ROUTE or status == 402 or _NO_MONEY.search(signs):
+    if status == 403 and _THIS_PROMPT.search(signs):
+        return "refused"
+    if status < 400 or status in _KEY or status in _ROUTE or status == 402 or _NO_MONEY.search(signs):
         return "fatal"
     if status in _BUSY:
         return "busy"
@@ -93,6 +99,16 @@ def _kind(status: int, signs: str) -> FaultKind:
     if _TOO_LONG.search(signs):
         return "too_long"
     return "fatal" if _NO_MODEL.search(signs) else "refused"
+
+
+def _host(location: str, secrets: Sequence[str]) -> str:
+    """Return where a redirect leads: another host, or the path on this one. A query is never shown."""
+    try:
+        parts = urlsplit(location)
+        found = parts.netloc.rpartition("@")[2] or parts.path
+    except ValueError:
+        found = ""
+    return redact(found, secrets) or "nowhere"
 
 
 def _words(body: Any) -> str:

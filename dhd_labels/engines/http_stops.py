@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
 from dhd_labels.config import OpenAIConfig
 from dhd_labels.engines.address import key_of
 from dhd_labels.engines.base import ChatReply
 from dhd_labels.engines.http_faults import Fault
+from dhd_labels.engines.redact import alike
 from dhd_labels.errors import DhdError, EndpointError, EngineStoppedError
 
 SAME_FAULTS = 10
 """Calls in a row that fail alike until the stream stops."""
-_VARIES = re.compile(r"\b[\w-]*\d[\w-]*\b")
-"""Numbers and ids: what may differ between two messages that say the same."""
 
 
 class Stops:
@@ -45,7 +42,7 @@ class Stops:
             raise stop_of(self._stop, self._config, self._place)
 
     def _repeat(self, fault: Fault) -> None:
-        said = f"{fault.kind} {_VARIES.sub('#', fault.reason)}"
+        said = f"{fault.kind} {alike(fault.reason)}"
         self._count = self._count + 1 if said == self._alike else 1
         self._alike = said
         if self._count >= SAME_FAULTS and (fault.kind == "away" or not self.answered):
@@ -64,6 +61,11 @@ def stop_of(fault: Fault, config: OpenAIConfig, place: str) -> DhdError:
         return EndpointError(
             f"The first {SAME_FAULTS} calls to {model} were all refused alike: {reason}. Change the setting that the "
             "server names; a field it does not know comes from the role (sampling, 'reasoning_effort', 'extra_body')"
+        )
+    if fault.status is not None and fault.status < 400:
+        return EndpointError(
+            f"The server of {model} sends every call elsewhere: {reason}. Nothing was sent there. If that is your "
+            "server, give its address in 'base_url'"
         )
     if fault.status in (401, 403):
         return EndpointError(f"The key for {model} is refused ({reason}): {_about_key(config)}")

@@ -23,6 +23,7 @@ from dhd_labels.engines.chat_api import arguments_of, decode, reply_of
 from dhd_labels.engines.http_faults import Fault, fault_of
 from dhd_labels.engines.http_retry import LOG, Clock, Retry, SystemClock, Throttle
 from dhd_labels.engines.http_stops import Stops, stop_of
+from dhd_labels.engines.server_says import ServerWatch, signed
 from dhd_labels.engines.token_limit import TokenLimit
 from dhd_labels.engines.warming import Warming
 from dhd_labels.errors import EndpointError, did_you_mean
@@ -32,6 +33,7 @@ Settled: TypeAlias = tuple[tuple[Token, ChatRequest], ChatReply | Fault]
 Finished: TypeAlias = queue.SimpleQueue[Settled[Token]]
 _CONNECT_S = 10.0
 _SHOWN_MODELS = 20
+_NO_LIST = (*range(300, 400), 403, 404, 405)
 
 
 class OpenAIEngine:
@@ -53,10 +55,13 @@ class OpenAIEngine:
             api_key=key or NO_KEY,
             base_url=url,
             max_retries=0,
+            http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),  # prompts go where the config says
             timeout=openai.Timeout(config.timeout_s, connect=min(config.timeout_s, _CONNECT_S)),
         )
         headers = (key, self._client.organization, self._client.project)
         self._secrets = tuple(value for value in headers if value and len(value) >= 4)
+        names = [name for name in (config.model, config.served_as) if name]
+        self._watch = ServerWatch(self._list_models, names, clock.now, self._secrets)
         self._throttle = Throttle(config.concurrency, clock)
         self._retry = Retry(
             config.max_tries,
@@ -64,7 +69,7 @@ class OpenAIEngine:
             self._throttle,
             clock,
             self._place,
-            lambda e: fault_of(e, self._secrets),
+            self._fault,
         )
         self._background = BackgroundLoop(f"calls to {self._place}")
         try:
@@ -129,12 +134,20 @@ class OpenAIEngine:
         request = item[1]
 
         async def attempt() -> ChatReply:
+            entry = await self._watch.entry()
             async with asyncio.timeout(self._config.timeout_s):
                 answer = await self._client.chat.completions.with_raw_response.create(**arguments)
-            return reply_of(decode(answer.http_response.content), self._identity.comes_back, request.n)
+            body = decode(answer.http_response.content)
+            said = self._watch.describe(entry, body, answer.http_response.headers)
+            return signed(reply_of(body, self._identity.comes_back, request.n), said)
 
         label = f"a call of {request.affinity} (seed {request.seed})"
         finished.put((item, await self._retry.run(attempt, label)))
+
+    def _fault(self, error: Exception) -> Fault:
+        fault = fault_of(error, self._secrets)
+        self._watch.doubt(fault)
+        return fault
 
     def _too_long(self, request: ChatRequest) -> ChatReply | None:
         found = self._limit.excess(request.turns) if self._limit else None
@@ -160,6 +173,7 @@ class OpenAIEngine:
 
     def _check_model(self, answer: Any) -> None:
         """Refuse a model that the server does not list, if it lists any."""
+        self._watch.start(answer)
         if isinstance(answer, Fault):
             self._refuse_start(answer)
             return
@@ -175,7 +189,7 @@ class OpenAIEngine:
 
     def _refuse_start(self, fault: Fault) -> None:
         """Stop over what would stop every call too. A list that is not offered, or not to this key, is no reason."""
-        if fault.kind == "away" or (fault.kind == "fatal" and fault.status not in (403, 404, 405)):
+        if fault.kind == "away" or (fault.kind == "fatal" and fault.status not in _NO_LIST):
             raise stop_of(fault, self._config, self._place)
         LOG.info("The models of %s are not listed (%s); the first call will tell", self._place, fault.reason)
 

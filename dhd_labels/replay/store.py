@@ -11,15 +11,17 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, astuple
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
 
 from dhd_labels.config import STABLE_CELLS
+from dhd_labels.engines.redact import alike
 from dhd_labels.errors import DhdError
 from dhd_labels.records import POOL_SIZE, Pool, Problem, as_json
 from dhd_labels.replay.call_rows import SELECT, CallRow, read_row, row_values
 from dhd_labels.replay.plan import Studies, Target
+from dhd_labels.replay.servers import Served, ServerCounts
 from dhd_labels.replay.store_errors import EditedPoolError, damaged, edited_pool, explained
 from dhd_labels.replay.store_schema import (
     APPLICATION_ID,
@@ -36,6 +38,17 @@ OTHER_MODEL = "another model answered"
 """Begins the error of an answer that was refused because of its model id."""
 
 
+@dataclass(frozen=True, slots=True)
+class CallError:
+    """Calls of a role that have no answer yet and failed alike; `example` is the first reason."""
+
+    role: str
+    status: str
+    calls: int
+    example: str
+    asked_again: bool
+
+
 class Store:
     """Reads and writes the calls of one run."""
 
@@ -43,6 +56,7 @@ class Store:
         self.path = path
         self._db = connection
         self._batch: int | None = None
+        self._servers = ServerCounts(connection)
 
     @classmethod
     def create_or_open(cls, path: Path) -> Store:
@@ -241,11 +255,13 @@ class Store:
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 self._db.executemany(f"INSERT INTO calls VALUES (NULL{',?' * len(values[0])})", values)
+                self._servers.add([(row.role, row.reply) for row in rows], self._batch)
                 self._db.execute("COMMIT")
             except sqlite3.Error:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
+        self._servers.warn()
 
     def attempts(self, ticket: str) -> list[CallRow]:
         """Return the stored attempts at a ticket, first to last."""
@@ -325,6 +341,32 @@ class Store:
     def refused_models(self) -> dict[str, dict[str, int]]:
         """Return role -> model id -> answers that were refused because they were not of the declared model."""
         return self._models(f"status = 'server_error' AND error LIKE '{OTHER_MODEL}%'")
+
+    def errors(self) -> list[CallError]:
+        """Return why calls have no answer, by role, status and kind of reason; the most frequent first.
+
+        Numbers and ids in a reason do not make another kind. A server error is asked for again by the next run.
+        """
+        query = (
+            "SELECT role, status, COALESCE(error, '') FROM calls AS c WHERE status NOT IN ('ok', 'truncated', 'empty') "
+            "AND attempt = (SELECT MAX(attempt) FROM calls AS d WHERE d.ticket = c.ticket) ORDER BY id"
+        )
+        found: dict[tuple[str, str, str], tuple[int, str]] = {}
+        with explained(self.path):
+            for role, status, error in self._db.execute(query):
+                kind = (role, status, alike(error))
+                count, example = found.get(kind, (0, error))
+                found[kind] = count + 1, example
+        errors = [
+            CallError(role, status, count, example or "no reason given", status == "server_error")
+            for (role, status, _), (count, example) in found.items()
+        ]
+        return sorted(errors, key=lambda error: -error.calls)
+
+    def servers(self) -> list[Served]:
+        """Return which servers gave the answers, by what they said of themselves."""
+        with explained(self.path):
+            return self._servers.read()
 
     def _models(self, where: str) -> dict[str, dict[str, int]]:
         query = f"SELECT role, model, COUNT(*) FROM calls WHERE {where} GROUP BY role, model ORDER BY role, model"

@@ -12,10 +12,13 @@ from dhd_labels.replay.collect import ProblemResult
 from dhd_labels.replay.cost import spent_so_far
 from dhd_labels.replay.directory import RunDirectory
 from dhd_labels.replay.probe import noise_sentence, read_probes
+from dhd_labels.replay.servers import sentences
+from dhd_labels.replay.store import CallError
 from dhd_labels.report.disagreements import Disagreement, find_disagreements
 from dhd_labels.report.table import Table
 from dhd_labels.report.tables import all_labels
 
+_SHOWN_ERRORS = 8
 _USABLE = ("graded", "no_answer", "truncated", "undetermined")
 
 
@@ -33,6 +36,9 @@ class Summary:
     calls: list[dict[str, Any]]
     cost: float | None
     models: list[dict[str, Any]]
+    servers: list[dict[str, Any]]
+    warnings: list[str]
+    errors: list[CallError]
     noise: str
     probe: dict[str, Any]
     masked: dict[str, str]
@@ -41,6 +47,7 @@ class Summary:
     def as_json(self) -> dict[str, Any]:
         """Return the summary as plain data."""
         found = {name: getattr(self, name) for name in self.__slots__}
+        found["errors"] = [asdict(item) for item in self.errors]
         return {**found, "disagreements": [asdict(item) for item in self.disagreements]}
 
     def table(self) -> Table:
@@ -71,11 +78,20 @@ class Summary:
             f"Problems: {self.complete} complete of {self.problems}; {self.with_pool} have a pool.",
             f"Replays: {self.replays_done} answered of {self.replays_planned} planned.",
             f"Failed records, by reason: {failed}.",
+            *map(_error_line, self.errors[:_SHOWN_ERRORS]),
+            *self._next_step(),
+            *(f"Note: {warning}" for warning in self.warnings),
             f"Single-draw flips at K=5: {flips}.",
             *([f"Cost so far: {self.cost:.4f}, by the prices of `plan.prices`."] if self.cost is not None else []),
             *([f"Masked messages, found of asked for: {masked}."] if (masked := _listed(self.masked)) else []),
             f"Noise of the repeats: {self.noise}",
         ]
+
+    def _next_step(self) -> list[str]:
+        """Return what to do about failed calls."""
+        if any(error.asked_again for error in self.errors):
+            return ["Run the same command again to ask for these calls anew; nothing that was answered is paid twice."]
+        return []
 
 
 def summarise(directory: RunDirectory, results: Sequence[ProblemResult]) -> Summary:
@@ -83,6 +99,7 @@ def summarise(directory: RunDirectory, results: Sequence[ProblemResult]) -> Summ
     store = directory.open_store()
     try:
         calls, cost = store.totals(), spent_so_far(directory.config, store)
+        served, errors = store.servers(), store.errors()
         answered, refused = store.answering_models(), store.refused_models()
         probes = read_probes(store, directory.config)
     finally:
@@ -116,11 +133,19 @@ def summarise(directory: RunDirectory, results: Sequence[ProblemResult]) -> Summ
             for role, models in found.items()
             for model, count in models.items()
         ],
+        servers=[item.as_json() for item in served],
+        warnings=sentences(served),
+        errors=errors,
         noise=noise_sentence(directory.config, probes),
         probe={role: probe and probe.as_json() for role, probe in probes.items()},
         masked=_masked(directory.config, results),
         disagreements=find_disagreements(directory.config, results),
     )
+
+
+def _error_line(error: CallError) -> str:
+    often = f"{error.calls} calls" if error.calls > 1 else "1 call"
+    return f"  {often} of the {error.role} ({error.status}), e.g.: {error.example}"
 
 
 def _usable(result: ProblemResult) -> int:

@@ -465,6 +465,13 @@ def test_many_refused_requests_after_a_success_do_not_stop_the_run(server: Fault
     assert [r.status for r in ask(server, map(request, range(40)), concurrency=1)] == ["ok"] + ["refused"] * 39
 
 
+def test_a_prompt_that_a_moderation_flags_fails_its_own_call_only(server: FaultServer) -> None:
+    """Some hosted services say so with 403, which otherwise means that the key may not."""
+    server.script = lambda seen: failure(403, "your input was flagged by moderation") if seen.seed == 3 else good(seen)
+    assert [r.status for r in ask(server, map(request, range(6)), concurrency=1)].index("refused") == 3
+    assert len(server.seen) == 6
+
+
 FATAL = {
     "bad key": (failure(401, f"Incorrect API key provided: {KEY[:9]}****stay"), r"The key .* 'OPENAI_API_KEY'"),
     "no right": (failure(403, "not yours"), r"The key .*HTTP 403: not yours.*'OPENAI_API_KEY'"),
@@ -632,10 +639,16 @@ def test_the_address_can_come_from_the_environment(server: FaultServer, monkeypa
     engine = OpenAIEngine(made)
     assert next(engine.generate([(0, request())]))[0][1].status == "ok"
     engine.close()
-    monkeypatch.setenv("MY_URL", "http://me:secret@host/v1")
-    with pytest.raises(DhdError, match="must not hold a user name") as caught:
-        OpenAIEngine(made)
-    assert "secret" not in str(caught.value)
+    refused = {
+        "http://me:secret@host/v1": "must not hold a user name",
+        "http://host/v1?key=secret": "must end with the path of the API",
+        "https:/host?secret": "another value",
+    }
+    for value, words in refused.items():
+        monkeypatch.setenv("MY_URL", value)
+        with pytest.raises(DhdError, match=words) as caught:
+            OpenAIEngine(made)
+        assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("url", ["localhost:8000", "ftp://host/v1", "http://", "http://host:port/v1", "http://[::1/v1"])
