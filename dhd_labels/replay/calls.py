@@ -28,6 +28,7 @@ class Call:
     grammar: str | None
     seed: Callable[[int], int]
     accepts: Callable[[ChatReply], bool]
+    json_schema: str | None = None
 
     def request(self, attempt: int) -> ChatRequest:
         """Return the resolved request of an attempt; every attempt has its own seed."""
@@ -42,6 +43,7 @@ class Call:
             options=RequestOptions(
                 self.decoding.reasoning_effort, self.decoding.chat_template_kwargs, self.decoding.extra_body
             ),
+            json_schema=self.json_schema,
         )
 
     def key(self, engine: EngineIdentity, attempt: int) -> str:
