@@ -319,8 +319,8 @@ def _refuse_other_platforms(config: VllmConfig) -> None:
         what = "a GPU of compute capability below 8.0" if old else f"{device!r}"
         raise DhdError(
             f"The 'batch_invariant' of model {config.public_name!r} must be false on this machine, got true: vLLM has "
-            f"no batch-invariant kernels for {what}. Use an NVIDIA GPU of compute capability 8.0 or more, an AMD Instinct "
-            "or an Intel GPU, or 'noise: sampled'"
+            f"no batch-invariant kernels for {what}. Use an NVIDIA GPU of compute capability 8.0 or more, an AMD "
+            "Instinct or an Intel GPU, or 'noise: sampled'"
         )
 
 
