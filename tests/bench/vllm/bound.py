@@ -10,8 +10,9 @@ def fewest_computed_tokens(prompts: Iterable[Sequence[int]], block: int) -> int:
 
     A cache holds whole blocks of `block` tokens, each under all that stands before it: a trie. The last token of a
     prompt is always computed, and with it the part after the last block boundary before it. Every other block is
-    computed at least once, unless it is the end of a prompt that is a whole number of blocks long: that was counted. A cache that never forgets, with the shorter prompts first, meets the bound. What is generated is not
-    counted, nor taken to continue another prompt.
+    computed at least once, unless it is the end of a prompt that is a whole number of blocks long: that was counted.
+    A cache that never forgets, with the shorter prompts first, meets the bound. What is generated is not counted, nor
+    taken to continue another prompt.
     """
     tails, shared, ends = 0, set[tuple[int, ...]](), set[tuple[int, ...]]()
     for prompt in map(tuple, prompts):

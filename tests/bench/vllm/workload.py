@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 from dhd_labels.config import OpenAIConfig, RunConfig, load_config
 from dhd_labels.config.load import validate_config
-from dhd_labels.engines.base import ChatRequest
+from dhd_labels.engines.base import ChatReply, ChatRequest
 from dhd_labels.protocol.roles import replay_call
 from dhd_labels.replay.plan import plan_replays
 from dhd_labels.replay.run import run
@@ -47,7 +48,7 @@ class Workload:
 
     @classmethod
     def collect(cls, config: RunConfig, folder: Path) -> Workload:
-        """Make the pools, and one replay of each that warms everything but the numbers up."""
+        """Run the config once, so that there are pools and nothing is timed that happens only once."""
         return cls(config, folder, run(config, folder).directory.models)
 
     def without_replays(self, folder: Path) -> Path:
@@ -90,3 +91,9 @@ def stored_usage(folder: Path) -> Usage:
     sums = "COUNT(*), SUM(prompt_tokens), SUM(cached_tokens), SUM(completion_tokens)"
     with closing(sqlite3.connect(folder / FILE_NAME)) as db:
         return Usage(*db.execute(f"SELECT {sums} FROM calls WHERE role='integrator'").fetchone())
+
+
+def reply_usage(replies: Iterable[ChatReply]) -> Usage:
+    """Return the usage of replies."""
+    counts = [(r.prompt_tokens or 0, r.cached_tokens or 0, r.completion_tokens or 0) for r in replies]
+    return Usage(len(counts), *map(sum, zip(*counts, strict=True)))
