@@ -19,6 +19,8 @@ VLLM_VERSION  := 0.32.0
 VLLM_PY       := $(VLLM_VENV)/bin/python
 VLLM_INSTALL  := $(VLLM_PY) -m pip install --quiet --disable-pip-version-check
 VLLM_WEIGHTS  := $(VLLM_VENV)/smollm2
+VLLM_RUN       = VLLM_CPU_OMP_THREADS_BIND=$$($(PYTHON) -c 'import os; print(*sorted(os.sched_getaffinity(0)), sep=",")') \
+  VLLM_CPU_KVCACHE_SPACE=2 HF_HUB_OFFLINE=1 $(VLLM_PY)
 
 ifeq ($(UV),)
   MAKE_VENV = $(PYTHON) -m venv $(VENV)
@@ -85,17 +87,16 @@ $(VLLM_WEIGHTS)/config.json: | $(VLLM_VENV)/.dev
 
 test-vllm: $(VLLM_VENV)/.dev $(VLLM_WEIGHTS)/config.json ## run the tests of the vLLM engine, on a real model and the CPU
 	@# vLLM leaves a socket context to the interpreter's exit; pytest would call that an error after all tests passed.
-	@cpus=$$($(PYTHON) -c 'import os; print(*sorted(os.sched_getaffinity(0)), sep=",")'); \
-	DHD_VLLM_WEIGHTS=$(VLLM_WEIGHTS) VLLM_CPU_OMP_THREADS_BIND=$$cpus VLLM_CPU_KVCACHE_SPACE=2 HF_HUB_OFFLINE=1 \
-	$(VLLM_PY) -m pytest -m vllm tests/vllm --durations=5 -W ignore::pytest.PytestUnraisableExceptionWarning
+	@DHD_VLLM_WEIGHTS=$(VLLM_WEIGHTS) $(VLLM_RUN) -m pytest -m vllm tests/vllm --durations=5 -W ignore::pytest.PytestUnraisableExceptionWarning
 
 check: $(VENV)/.dev ## format, lint and types
 	@$(PY) -m ruff format --check .
 	@$(PY) -m ruff check .
 	@$(PY) -m mypy
 
-bench: $(VENV)/.dev ## measure engine overhead and print ratios
+bench: $(VENV)/.dev $(VLLM_VENV)/.dev $(VLLM_WEIGHTS)/config.json ## measure, also on vLLM, and print ratios
 	@$(PY) -m tests.bench
+	@$(VLLM_RUN) -m tests.bench.vllm $(VLLM_WEIGHTS)
 
 clean: ## remove .venv and .venv-vllm (runs/ and data/ stay)
 	rm -rf $(VENV) $(VLLM_VENV)

@@ -31,6 +31,21 @@ def test_config_is_frozen() -> None:
         ("oracle", ["engines.world.kind=llamacp"], "got"),
         ("oracle", ["roles.integrator.engine=wrld"], "got 'wrld'. Did you mean 'world'?"),
         ("oracle", ["roles.integrator.temperature=0"], "must be above 0 under noise regime 'sampled'"),
+        (
+            "oracle",
+            ["roles.recruiter.grammar=small/recruiter", "roles.recruiter.json_schema=standard/recruiter"],
+            "'grammar' or a 'json_schema', not both, got 'small/recruiter' and 'standard/recruiter'",
+        ),
+        (
+            "oracle",
+            ["roles.integrator.json_schema=standard/hypothesizer"],
+            "'roles.integrator.json_schema' must be null, got 'standard/hypothesizer'",
+        ),
+        (
+            "oracle",
+            ["roles.recruiter.json_schema=standard/recruiter", "roles.recruiter.extra_body={response_format: {}}"],
+            "must not hold 'response_format'",
+        ),
         ("oracle", ["protocol"], "must read key=value"),
         ("oracle", ["name.x=1"], "goes below 'name', which is a single value"),
         ("oracle", ["protocol.blocks=[1"], "is not valid YAML"),
@@ -65,6 +80,10 @@ VLLM = ["engines.world={kind: vllm, model: org/tiny}"]
         (["engines.world.dtype=bfloat15"], "got 'bfloat15'. Did you mean 'bfloat16'?"),
         (["engines.world.batch=0"], "greater than or equal to 1, got 0"),
         (["engines.world.model=/models/tiny"], "The 'name' of a vllm engine must be set when its 'model' is a folder"),
+        (
+            ["noise=batch_invariant", "roles.integrator.temperature=0"],
+            "The 'engines.world.batch_invariant' must be true under noise regime 'batch_invariant', got false",
+        ),
         (
             ["engines.vllm={kind: vllm, model: org/m, batsh: 3}"],
             "'engines.vllm.batsh' is unknown. Did you mean 'batch'?",

@@ -83,6 +83,10 @@ class VllmConfig(Frozen):
     block_size: int | None = Field(
         default=None, ge=1, description="tokens of a prefix cache block; a shorter shared prefix is never cached"
     )
+    batch_invariant: bool = Field(
+        default=False,
+        description="answers do not depend on the batch, for `noise: batch_invariant`; GPU only, slower",
+    )
     seed: int = Field(default=0, ge=0, description="seed of the engine; every request has its own")
     reasoning_end: str | None = Field(
         default=None, min_length=1, description="text that closes the reasoning, e.g. </think>; the answer follows it"
@@ -197,6 +201,9 @@ class RoleConfig(Frozen):
     engine: str = Field(description="a name under `engines`")
     prompt: str = Field(description="prompt template, e.g. small/integrator")
     grammar: str | None = Field(default=None, description="GBNF grammar that the answer must follow")
+    json_schema: str | None = Field(
+        default=None, description="JSON schema that the answer must follow, e.g. standard/hypothesizer"
+    )
     temperature: float = Field(ge=0, le=2)
     top_p: float = Field(default=1.0, gt=0, le=1)
     max_tokens: int = Field(ge=1)
@@ -205,6 +212,20 @@ class RoleConfig(Frozen):
     extra_body: dict[str, Any] = Field(
         default={}, description="further fields of the HTTP request; openai engines only"
     )
+
+    @model_validator(mode="after")
+    def _one_shape(self) -> RoleConfig:
+        if self.grammar and self.json_schema:
+            raise ValueError(
+                "A role must have a 'grammar' or a 'json_schema', not both, got "
+                f"{self.grammar!r} and {self.json_schema!r}: set one of them to null"
+            )
+        if self.json_schema and "response_format" in self.extra_body:
+            raise ValueError(
+                "The 'extra_body' of a role with a 'json_schema' must not hold 'response_format': the schema is sent "
+                "as that"
+            )
+        return self
 
     @field_validator("extra_body")
     @classmethod

@@ -30,6 +30,7 @@ def arguments_of(request: ChatRequest, config: OpenAIConfig) -> dict[str, Any]:
     template = {"chat_template_kwargs": dict(options.chat_template_kwargs)} if options.chat_template_kwargs else {}
     effort = {"reasoning_effort": options.reasoning_effort} if options.reasoning_effort else {}
     grammar = _grammar_fields(request.grammar, config) if request.grammar else {}
+    style, extra = _schema_fields(request.json_schema, config) if request.json_schema else ({}, {})
     return {
         "model": config.model,
         "messages": [{"role": turn.role, "content": turn.content} for turn in request.turns],
@@ -39,7 +40,8 @@ def arguments_of(request: ChatRequest, config: OpenAIConfig) -> dict[str, Any]:
         "seed": request.seed,
         **({"n": request.n} if request.n > 1 else {}),
         **effort,
-        "extra_body": {**template, **grammar, **options.extra_body},
+        **style,
+        "extra_body": {**template, **grammar, **extra, **options.extra_body},
     }
 
 
@@ -52,6 +54,17 @@ def _grammar_fields(grammar: str, config: OpenAIConfig) -> dict[str, Any]:
         f"The 'grammar_style' of model {config.model!r} must be 'vllm' or 'llamacpp' for a role with a 'grammar', got "
         "'none': say which of the two the server is, or set the 'grammar' of the role to null"
     )
+
+
+def _schema_fields(schema: str, config: OpenAIConfig) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the field of the API for a JSON schema, and the field beyond it where the server is known to be vLLM.
+
+    Only the latter can forbid white space between fields, of which a small model may write nothing else.
+    """
+    if config.grammar_style == "vllm":
+        return {}, {"structured_outputs": {"json": json.loads(schema), "disable_any_whitespace": True}}
+    named = {"name": "answer", "schema": json.loads(schema), "strict": True}
+    return {"response_format": {"type": "json_schema", "json_schema": named}}, {}
 
 
 def decode(content: bytes) -> Any:

@@ -10,6 +10,7 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import itertools
+import json
 import os
 import queue
 import threading
@@ -112,6 +113,7 @@ class LlamaCppEngine:
             "cache_prompt": True,
             "n": request.n,
             **({"grammar": request.grammar} if request.grammar else {}),
+            **(_schema_field(request.json_schema) if request.json_schema else {}),
             **({"chat_template_kwargs": variables} if (variables := request.options.template_variables) else {}),
         }
         try:
@@ -147,6 +149,10 @@ class LlamaCppEngine:
 
     def _failure(self, status: ReplyStatus, error: str) -> ChatReply:
         return ChatReply(status, "", None, None, None, None, None, self._identity.model, error)
+
+
+def _schema_field(schema: str) -> dict[str, Any]:
+    return {"response_format": {"type": "json_schema", "json_schema": {"schema": json.loads(schema)}}}
 
 
 def find_weights(model: str) -> Path:

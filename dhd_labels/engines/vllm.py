@@ -28,19 +28,29 @@ QUIET = {
     "VLLM_NO_USAGE_STATS": "1",
 }
 """Environment that vLLM reads when it is imported; what the user has set stays."""
+INVARIANT = "VLLM_BATCH_INVARIANT"
+"""Environment that chooses batch-invariant kernels for the whole process, read when vLLM is imported."""
 
 
 class VllmEngine:
     """Implements `ChatEngine` on `vllm.LLM`."""
 
     def __init__(self, config: VllmConfig) -> None:
-        self._vllm = _import_library()
+        self._environment = _choose_kernels(config)
+        try:
+            self._vllm = _import_library()
+            if config.batch_invariant:
+                _refuse_other_platforms(config)
+        except BaseException:
+            self._environment.close()
+            raise
         self._config = config
         self._stopped: str | None = None
         self._ids = itertools.count()
         try:
             self._llm: Any = self._vllm.LLM(**_arguments(config, _device()))
         except Exception as error:  # vLLM raises whatever its loaders, kernels and workers raise
+            self._environment.close()
             reason = reason_of(error)
             raise DhdError(
                 f"The model {config.public_name!r} cannot be started by vllm: {reason}. vLLM's own words stand above; "
@@ -93,6 +103,7 @@ class VllmEngine:
         """Stop the engine and its processes."""
         engine = getattr(self._llm, "llm_engine", None)
         self._llm = None
+        self._environment.close()
         shutdown = getattr(getattr(engine, "engine_core", None), "shutdown", None)
         if shutdown:
             shutdown()
@@ -130,7 +141,7 @@ class VllmEngine:
     def _sampling(self, request: ChatRequest) -> Any:
         from vllm.sampling_params import RequestOutputKind
 
-        shape = {"structured_outputs": self._structured(request.grammar)} if request.grammar else {}
+        shape = {"structured_outputs": self._structured(request)} if request.grammar or request.json_schema else {}
         return self._vllm.SamplingParams(
             temperature=request.temperature,
             top_p=request.top_p,
@@ -141,15 +152,18 @@ class VllmEngine:
             **shape,
         )
 
-    def _structured(self, grammar: str) -> Any:
+    def _structured(self, request: ChatRequest) -> Any:
         try:
             from vllm.sampling_params import StructuredOutputsParams
         except ImportError:
             raise DhdError(
-                f"The 'grammar' of a role needs vllm 0.11 or later, this is {self._vllm.__version__}. Install that, or "
-                "set roles.recruiter.grammar, roles.hypothesizer.grammar and roles.integrator.grammar to null"
+                f"The 'grammar' or 'json_schema' of a role needs vllm 0.11 or later, this is {self._vllm.__version__}. "
+                "Install that, or set both of every role to null, e.g. roles.integrator.grammar"
             ) from None
-        return StructuredOutputsParams(grammar=grammar)
+        if request.json_schema is None:
+            return StructuredOutputsParams(grammar=request.grammar)
+        # Where white space is allowed between fields, a small model may write nothing else until it is cut off.
+        return StructuredOutputsParams(json=request.json_schema, disable_any_whitespace=True)
 
     def _step(self, running: list[str]) -> list[tuple[str, ChatReply]]:
         """Let the engine work until something has moved, and return what is finished."""
@@ -285,9 +299,48 @@ def _import_library() -> Any:
     return vllm
 
 
+def _choose_kernels(config: VllmConfig) -> contextlib.ExitStack:
+    """Set the environment of batch-invariant mode before vLLM is imported; closing takes it back.
+
+    Raises:
+        DhdError: the environment says otherwise, so answers would not be what the identity of the engine says.
+    """
+    undo = contextlib.ExitStack()
+    found = os.environ.get(INVARIANT, "0")
+    if not config.batch_invariant and found != "0":
+        raise DhdError(
+            f"The 'batch_invariant' of model {config.public_name!r} must be true when the environment variable "
+            f"{INVARIANT} is {found!r} (set by you, or by another vllm engine of this process), got false: it changes "
+            "answers, and holds for the whole process. Set both alike"
+        )
+    if config.batch_invariant and found != "1":
+        os.environ[INVARIANT] = "1"
+        undo.callback(os.environ.pop, INVARIANT, None)
+    return undo
+
+
+def _refuse_other_platforms(config: VllmConfig) -> None:
+    """Refuse a platform without batch-invariant kernels, on which vLLM would ignore the mode and say nothing."""
+    from vllm.platforms import current_platform
+
+    device = _device()
+    old = device == "cuda" and current_platform.is_cuda() and not current_platform.has_device_capability(80)
+    if device not in ("cuda", "xpu") or old:
+        what = "a GPU of compute capability below 8.0" if old else f"{device!r}"
+        raise DhdError(
+            f"The 'batch_invariant' of model {config.public_name!r} must be false on this machine, got true: vLLM has "
+            f"no batch-invariant kernels for {what}. Use an NVIDIA GPU of compute capability 8.0 or more, an AMD "
+            "Instinct or an Intel GPU, or 'noise: sampled'"
+        )
+
+
 def _settings(config: VllmConfig) -> str:
     """Return the settings that change answers and that the revision does not tell; empty when all are the default."""
-    chosen = {"dtype": config.dtype if config.dtype != "auto" else None, "quantization": config.quantization}
+    chosen = {
+        "batch_invariant": config.batch_invariant or None,
+        "dtype": config.dtype if config.dtype != "auto" else None,
+        "quantization": config.quantization,
+    }
     found = {name: value for name, value in chosen.items() if value is not None}
     return json.dumps(found, sort_keys=True) if found else ""
 

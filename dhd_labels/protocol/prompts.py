@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -22,6 +23,7 @@ from dhd_labels.records import AnswerType, Message, Role, VisibleProblem
 from dhd_labels.text import for_prompt, inline, quoted
 
 _ROLES = ("system", "user", "assistant")
+_SCHEMA = ".schema.json"
 ANSWER_FORMS: Mapping[AnswerType, str] = {
     "choice": "The answer is the letter of one option.",
     "choices": "One or more options are right; the answer is the letters of all of them, such as ACD.",
@@ -74,7 +76,7 @@ def _read(name: str, suffix: str) -> str:
         if file.name.endswith(suffix)
     ]
     if name not in known:
-        kind = {".jinja": "prompt template", ".gbnf": "grammar"}[suffix]
+        kind = {".jinja": "prompt template", ".gbnf": "grammar", _SCHEMA: "JSON schema"}[suffix]
         raise DhdError(f"The {kind} {name!r} is unknown. {did_you_mean(name, known)}")
     text: str = _folder().joinpath(*f"{name}{suffix}".split("/")).read_text(encoding="utf-8")
     return text
@@ -108,6 +110,29 @@ def grammar_for(name: str | None, problem: VisibleProblem) -> str | None:
     if name is None:
         return None
     return _environment().from_string(load_grammar(name)).render(_problem_values(problem)).strip()
+
+
+@functools.cache
+def load_json_schema(name: str) -> str:
+    """Load a JSON schema such as `standard/hypothesizer`, as canonical JSON."""
+    return json.dumps(json.loads(_read(name, _SCHEMA)), separators=(",", ":"))
+
+
+def json_schema_for(name: str | None, prompt: PromptTemplate) -> str | None:
+    """Return the JSON schema that an answer to this prompt must follow, if the role has one.
+
+    Raises:
+        DhdError: no such schema, or the prompt does not ask for JSON: a model that is forced into a shape it was not
+            asked for writes nonsense.
+    """
+    if name is None:
+        return None
+    if "JSON" not in prompt.source:
+        raise DhdError(
+            f"The 'prompt' of a role with a 'json_schema' must ask for JSON, as {name + '_json'!r} does, got "
+            f"{prompt.name!r}: choose such a prompt, or set the 'json_schema' of the role to null"
+        )
+    return load_json_schema(name)
 
 
 def recruiter_turns(prompt: PromptTemplate, problem: VisibleProblem) -> tuple[Turn, ...]:

@@ -37,13 +37,15 @@ def replay_ticket(replay: Replay) -> str:
 def recruiter_call(config: RunConfig, problem: VisibleProblem) -> Call:
     """Return the call that names the five roles."""
     role = config.roles.recruiter
+    prompt = prompts.load_prompt(role.prompt)
     return Call(
         ticket=recruiter_ticket(problem.problem_id),
         role="recruiter",
         problem_id=problem.problem_id,
-        turns=prompts.recruiter_turns(prompts.load_prompt(role.prompt), problem),
+        turns=prompts.recruiter_turns(prompt, problem),
         decoding=role,
         grammar=prompts.grammar_for(role.grammar, problem),
+        json_schema=prompts.json_schema_for(role.json_schema, prompt),
         seed=partial(derive_seed, config.seed, problem.problem_id, "recruiter"),
         accepts=_has_roles,
     )
@@ -61,6 +63,7 @@ def hypothesizer_calls(config: RunConfig, problem: VisibleProblem, roles: Sequen
             turns=prompts.hypothesizer_turns(prompt, problem, role),
             decoding=decoding,
             grammar=prompts.grammar_for(decoding.grammar, problem),
+            json_schema=prompts.json_schema_for(decoding.json_schema, prompt),
             seed=partial(derive_seed, config.seed, problem.problem_id, "hypothesizer", slot),
             accepts=partial(_is_message, slot=slot, role=role),
         )

@@ -40,6 +40,7 @@ class Call:
     seed: Callable[[int], int]
     accepts: Callable[[ChatReply], bool]
     draw: DrawOf | None = None
+    json_schema: str | None = None
 
     def request(self, attempt: int, *, merged: bool = False) -> ChatRequest:
         """Return the resolved request of an attempt; every attempt has its own seed.
@@ -60,6 +61,7 @@ class Call:
                 self.decoding.reasoning_effort, self.decoding.chat_template_kwargs, self.decoding.extra_body
             ),
             n=self.draw.of if merged and self.draw else 1,
+            json_schema=self.json_schema,
         )
 
     def key(self, engine: EngineIdentity, attempt: int, *, merged: bool = False) -> str:

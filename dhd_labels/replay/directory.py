@@ -16,7 +16,7 @@ import yaml
 from dhd_labels.config import RunConfig, validate_config
 from dhd_labels.engines.base import EngineIdentity
 from dhd_labels.errors import DhdError
-from dhd_labels.protocol.prompts import load_grammar, load_prompt
+from dhd_labels.protocol.prompts import load_grammar, load_json_schema, load_prompt
 from dhd_labels.records import content_id
 from dhd_labels.replay.calls import NO_MODEL, ModelMismatchError
 from dhd_labels.replay.store import FILE_NAME, Store
@@ -103,6 +103,9 @@ def resolve(config: RunConfig, identities: Mapping[str, EngineIdentity]) -> dict
         digests[name] = load_prompt(role.prompt).digest
         if role.grammar:
             digests[f"{name}_grammar"] = hashlib.sha256(load_grammar(role.grammar).encode()).hexdigest()
+        if role.json_schema:
+            schema = load_json_schema(role.json_schema)
+            digests[f"{name}_json_schema"] = hashlib.sha256(schema.encode()).hexdigest()
     return {
         "config": config.model_dump(mode="json"),
         "prompts": digests,

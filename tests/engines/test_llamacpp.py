@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import itertools
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,6 +62,17 @@ def test_a_grammar_forces_the_shape(engine: LlamaCppEngine) -> None:
     replies = answers(engine, *[request("What is 3 plus 4?", s, 30, 'root ::= "yes" | "no"') for s in range(4)])
     assert {reply.text for reply in replies} <= {"yes", "no"} and {reply.status for reply in replies} == {"ok"}
     assert answers(engine, request("What is 3 plus 4?", 1, 40, grammar))[0].text.startswith("Answer: \\boxed{")
+
+
+@needs_model
+def test_a_schema_forces_the_fields_in_its_order(engine: LlamaCppEngine) -> None:
+    fields = {"work": {"type": "string"}, "answer": {"type": "string", "enum": ["7", "8"]}}
+    schema = json.dumps({"type": "object", "properties": fields, "required": list(fields)})
+    asked = [dataclasses.replace(request("What is 3 plus 4?", seed, 80), json_schema=schema) for seed in range(4)]
+    replies = answers(engine, *asked)
+    done = [json.loads(reply.text) for reply in replies if reply.status == "ok"]
+    assert done and {reply.status for reply in replies} <= {"ok", "truncated"}
+    assert all(list(found) == ["work", "answer"] and found["answer"] in ("7", "8") for found in done)
 
 
 @needs_model

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import email.utils
 import itertools
+import json
 import logging
 import os
 import signal
@@ -153,6 +155,25 @@ def test_a_grammar_without_a_style_is_an_error_before_anything_is_sent(server: F
     engine = f"engines.world={{kind: openai, model: m, base_url: {server.url}}}"
     with pytest.raises(DhdError, match="'engines.world.grammar_style' must be.*'roles.integrator.grammar' is set"):
         load_config("oracle", [engine, "roles.integrator.grammar=small/integrator"])
+
+
+@pytest.mark.parametrize("style", ["none", "llamacpp"])
+def test_a_json_schema_is_sent_as_the_response_format(server: FaultServer, style: str) -> None:
+    schema = {"type": "object", "properties": {"b": {"type": "string"}, "a": {"type": "string"}}}
+    ask(server, [dataclasses.replace(request(), json_schema=json.dumps(schema))], grammar_style=style)
+    sent = server.seen[0].body["response_format"]
+    assert sent == {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": True}}
+    assert "structured_outputs" not in server.seen[0].body
+    # Servers write the fields in this order: reasoning that stands first must stay first.
+    assert list(sent["json_schema"]["schema"]["properties"]) == ["b", "a"]
+
+
+def test_a_server_known_to_be_vllm_is_also_told_to_leave_no_white_space(server: FaultServer) -> None:
+    schema = {"type": "object", "properties": {"b": {"type": "string"}}}
+    ask(server, [dataclasses.replace(request(), json_schema=json.dumps(schema))], grammar_style="vllm")
+    body = server.seen[0].body
+    assert body["structured_outputs"] == {"json": schema, "disable_any_whitespace": True}
+    assert "response_format" not in body
 
 
 # What one try meets: retried, and what the reason says when every try meets it.

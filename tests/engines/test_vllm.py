@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import itertools
 import os
@@ -19,7 +20,7 @@ import pytest
 from dhd_labels.config import VllmConfig
 from dhd_labels.engines import open_engine
 from dhd_labels.engines.base import ChatReply, ChatRequest, Turn
-from dhd_labels.engines.vllm import QUIET, VllmEngine, folder_digest, split_reasoning
+from dhd_labels.engines.vllm import INVARIANT, QUIET, VllmEngine, folder_digest, split_reasoning
 from dhd_labels.errors import DhdError, EngineStoppedError
 
 HUB = {"kind": "vllm", "model": "org/tiny"}
@@ -36,7 +37,7 @@ class FakeEngine:
         self.broken: Exception | None = None
 
     def add_request(self, name: str, prompt: dict[str, list[int]], params: Any) -> None:
-        if params.structured_outputs and params.structured_outputs.grammar == "bad":
+        if getattr(params.structured_outputs, "grammar", None) == "bad":
             raise ValueError("Invalid grammar")
         self.running[name] = (prompt["prompt_token_ids"], params)
         self.most = max(self.most, len(self.running))
@@ -81,12 +82,18 @@ class FakePackage(ModuleType):
         self.engines: list[FakeEngine] = []
         self.SamplingParams = lambda **values: SimpleNamespace(**{"structured_outputs": None, **values})
         self.platforms = ModuleType("vllm.platforms")
-        self.platforms.current_platform = SimpleNamespace(device_type=device)  # type: ignore[attr-defined]
+        self.capability = 90
+        self.platforms.current_platform = SimpleNamespace(  # type: ignore[attr-defined]
+            device_type=device,
+            is_cuda=lambda: self.platforms.current_platform.device_type == "cuda",
+            has_device_capability=lambda least: self.capability >= least,
+        )
         self.sampling_params = ModuleType("vllm.sampling_params")
         self.sampling_params.RequestOutputKind = enum.Enum("Kind", "FINAL_ONLY")  # type: ignore[attr-defined]
         self.sampling_params.StructuredOutputsParams = SimpleNamespace  # type: ignore[attr-defined]
 
     def LLM(self, **arguments: Any) -> Any:
+        self.environment = dict(os.environ)
         if self.fails:
             raise self.fails
         self.arguments = arguments
@@ -97,7 +104,7 @@ class FakePackage(ModuleType):
 @pytest.fixture
 def package(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakePackage]:
     fake = FakePackage()
-    for name in QUIET:
+    for name in (*QUIET, INVARIANT):
         monkeypatch.delenv(name, raising=False)
     for module in (fake, fake.platforms, fake.sampling_params):
         monkeypatch.setitem(sys.modules, module.__name__, module)
@@ -177,6 +184,44 @@ def test_what_the_user_set_in_the_environment_stays(package: FakePackage, monkey
     assert os.environ["VLLM_LOGGING_LEVEL"] == "DEBUG" and os.environ["VLLM_NO_USAGE_STATS"] == "1"
 
 
+def test_batch_invariant_mode_is_set_before_the_start_and_taken_back(package: FakePackage) -> None:
+    made = engine(batch_invariant=True)
+    assert package.environment[INVARIANT] == "1" and made.identity.settings == '{"batch_invariant": true}'
+    made.close()
+    assert INVARIANT not in os.environ
+    plain = engine()
+    assert INVARIANT not in package.environment and plain.identity.settings == ""
+
+
+@pytest.mark.parametrize(
+    ("device", "capability", "words"), [("cpu", 0, "for 'cpu'"), ("tpu", 0, "for 'tpu'"), ("cuda", 75, "below 8.0")]
+)
+def test_a_platform_without_the_mode_is_refused_before_weights_are_loaded(
+    package: FakePackage, device: str, capability: int, words: str
+) -> None:
+    package.platforms.current_platform.device_type, package.capability = device, capability
+    with pytest.raises(DhdError, match=f"'batch_invariant' of model 'org/tiny' must be false.*{words}"):
+        engine(batch_invariant=True)
+    assert not package.engines and INVARIANT not in os.environ
+
+
+def test_a_mode_that_the_environment_sets_must_be_declared(
+    package: FakePackage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(INVARIANT, "1")
+    with pytest.raises(DhdError, match="must be true when the environment variable VLLM_BATCH_INVARIANT is '1'"):
+        engine()
+    engine(batch_invariant=True).close()
+    assert os.environ[INVARIANT] == "1", "what the user has set stays"
+
+
+def test_a_start_that_fails_leaves_the_environment_as_it_was(package: FakePackage) -> None:
+    package.fails = ValueError("no")
+    with pytest.raises(DhdError):
+        engine(batch_invariant=True)
+    assert INVARIANT not in os.environ
+
+
 def test_an_answer_carries_its_counts(package: FakePackage) -> None:
     reply = answers(engine(), request("How are you", seed=5))[0]
     assert (reply.status, reply.text, reply.finish_reason, reply.error) == ("ok", "seed 5", "stop", None)
@@ -192,6 +237,15 @@ def test_every_setting_of_a_request_is_sent(package: FakePackage) -> None:
     assert first.structured_outputs.grammar == "root ::= x" and second.structured_outputs is None
     assert (second.seed, second.max_tokens, second.temperature, second.top_p) == (9, 30, 0.7, 0.9)
     assert second.output_kind.name == "FINAL_ONLY"
+
+
+def test_a_schema_is_sent_without_room_for_white_space(package: FakePackage) -> None:
+    made = engine()
+    stream = made.generate([(0, dataclasses.replace(request(), json_schema='{"type":"object"}'))])
+    package.engines[0].broken = RuntimeError("look")
+    next(stream)
+    ((_, sent),) = package.engines[0].running.values()
+    assert vars(sent.structured_outputs) == {"json": '{"type":"object"}', "disable_any_whitespace": True}
 
 
 def test_truncated_empty_and_aborted_answers_are_statuses(package: FakePackage) -> None:
@@ -216,7 +270,9 @@ def test_a_bad_grammar_fails_its_own_call_only(package: FakePackage) -> None:
 def test_an_old_vllm_without_grammars_names_the_role_settings(package: FakePackage) -> None:
     del package.sampling_params.StructuredOutputsParams
     made = engine()
-    with pytest.raises(DhdError, match=r"needs vllm 0.11 or later, this is 9.9.9.*roles\.integrator\.grammar"):
+    with pytest.raises(
+        DhdError, match=r"'json_schema' of a role needs vllm 0.11 or later, this is 9.9.9.*roles\.integrator\.grammar"
+    ):
         answers(made, request(grammar="root ::= x"))
     assert answers(made, request())[0].status == "ok"
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+import json
+import os
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +14,10 @@ import pytest
 
 from dhd_labels.config import VllmConfig
 from dhd_labels.engines.base import ChatReply, ChatRequest, Turn
-from dhd_labels.engines.vllm import VllmEngine
+from dhd_labels.engines.vllm import INVARIANT, VllmEngine
+from dhd_labels.errors import DhdError
+from dhd_labels.protocol.message_text import FIELD_LABELS
+from dhd_labels.protocol.prompts import load_json_schema
 
 pytestmark = [
     pytest.mark.vllm,
@@ -94,6 +100,21 @@ def test_a_grammar_forces_the_shape(engine: VllmEngine) -> None:
     replies = answers(engine, *[request("What is 3 plus 4?", seed, 30, grammar) for seed in range(4)])
     assert {reply.status for reply in replies} == {"ok"}
     assert all(re.fullmatch(r"Answer: \\boxed\{[0-9]{1,3}\}", reply.text) for reply in replies)
+
+
+def test_a_schema_forces_the_fields_of_a_message(engine: VllmEngine) -> None:
+    schema = load_json_schema("standard/hypothesizer")
+    text = "What is 3 plus 4? Answer in JSON, each field in a few words."
+    replies = answers(engine, *[dataclasses.replace(request(text, s, 300), json_schema=schema) for s in range(8)])
+    done = [json.loads(reply.text) for reply in replies if reply.status == "ok"]
+    assert done and {reply.status for reply in replies} <= {"ok", "truncated"}
+    assert all(list(fields) == list(FIELD_LABELS) for fields in done)
+
+
+def test_batch_invariant_mode_is_refused_on_a_cpu_before_weights_are_loaded(settings: dict[str, Any]) -> None:
+    with pytest.raises(DhdError, match="'batch_invariant' of model 'smollm2-135m-instruct' must be false.*'cpu'"):
+        VllmEngine(VllmConfig(**{**settings, "batch_invariant": True, "model": "/nowhere"}))
+    assert INVARIANT not in os.environ
 
 
 def test_a_bad_grammar_fails_its_own_call_with_a_reason(engine: VllmEngine) -> None:
