@@ -101,7 +101,7 @@ def test_every_kind_of_engine_has_a_public_name() -> None:
     assert config.engines["world"].public_name == "org/tiny"
     named = load_config("oracle", [*VLLM, "engines.world.model=/models/tiny", "engines.world.name=tiny"])
     assert named.engines["world"].public_name == "tiny"
-    assert ENGINE_KINDS.keys() == {"llamacpp", "vllm", "openai", "scripted"}
+    assert ENGINE_KINDS.keys() == {"llamacpp", "vllm", "openai", "scripted", "ray"}
     assert all("public_name" in dir(kind) for kind in ENGINE_KINDS.values())
 
 

@@ -188,11 +188,86 @@ class OpenAIConfig(Frozen):
         return self.model
 
 
-EngineConfig = Annotated[LlamaCppConfig | VllmConfig | OpenAIConfig | ScriptedConfig, Field(discriminator="kind")]
+ModelConfig = Annotated[LlamaCppConfig | VllmConfig | OpenAIConfig | ScriptedConfig, Field(discriminator="kind")]
+"""An engine that answers by itself."""
+
+
+class RayConfig(Frozen):
+    """Copies of another engine on a Ray cluster."""
+
+    kind: Literal["ray"]
+    engine: ModelConfig = Field(description="the engine that runs inside of every worker")
+    workers: int = Field(default=1, ge=1, le=4096, description="copies of it")
+    address: str | None = Field(
+        default=None,
+        min_length=1,
+        description="`auto`: the running cluster; host:port or ray://host:port; Ray on this machine only when not set",
+    )
+    cpus: float = Field(default=1, ge=0, description="CPUs of a worker")
+    gpus: float = Field(default=0, ge=0, description="GPUs of a worker")
+    servers: tuple[str, ...] = Field(
+        default=(), description="base URLs of equal servers, openai engines only: each worker gets one, in turn"
+    )
+    in_flight: int | None = Field(
+        default=None, ge=1, description="requests sent ahead, a worker; enough to keep its engine busy when not set"
+    )
+    wait_s: float = Field(default=120.0, gt=0, description="seconds to wait for the cluster to have room for a worker")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _first_server_is_the_address(cls, data: Any) -> Any:
+        """Fill in the address that an openai engine must have and that `servers` already tells."""
+        if not isinstance(data, Mapping) or not data.get("servers") or not isinstance(data.get("engine"), Mapping):
+            return data
+        engine, servers = data["engine"], data["servers"]
+        if engine.get("kind") != "openai":
+            raise ValueError(
+                f"The 'servers' of a ray engine must be left out unless its 'engine' is of kind 'openai', got kind "
+                f"{engine.get('kind')!r}"
+            )
+        first = servers[0] if isinstance(servers, list | tuple) else servers
+        if engine.get("base_url_env") or engine.get("base_url") not in (None, first):
+            raise ValueError("The 'engine' of a ray engine must have no 'base_url' of its own when 'servers' is set")
+        return {**data, "engine": {**engine, "base_url": first}}
+
+    @model_validator(mode="after")
+    def _every_server_is_an_address(self) -> RayConfig:
+        for number in range(len(self.servers)):
+            self.engine_of(number)
+        return self
+
+    @property
+    def public_name(self) -> str:
+        """Name under which answers are stored: that of the model that gives them."""
+        return self.engine.public_name
+
+    @property
+    def ahead(self) -> int:
+        """Requests that are sent ahead for each worker: some problems, and twice what its engine decodes at once."""
+        side_by_side = {"vllm": "batch", "openai": "concurrency"}.get(self.engine.kind, "slots")
+        return self.in_flight or max(128, 2 * getattr(self.engine, side_by_side))
+
+    def engine_of(self, worker: int) -> ModelConfig:
+        """Return the engine of a worker: the same for all, but for the server that it asks."""
+        if not self.servers or not isinstance(self.engine, OpenAIConfig):
+            return self.engine
+        return OpenAIConfig.model_validate(
+            {**self.engine.model_dump(), "base_url": self.servers[worker % len(self.servers)]}
+        )
+
+
+EngineConfig = Annotated[
+    LlamaCppConfig | VllmConfig | OpenAIConfig | ScriptedConfig | RayConfig, Field(discriminator="kind")
+]
 ENGINE_KINDS: Mapping[str, type[BaseModel]] = {
     get_args(member.model_fields["kind"].annotation)[0]: member for member in get_args(get_args(EngineConfig)[0])
 }
 """Every kind of engine and its config."""
+
+
+def answering(config: EngineConfig) -> ModelConfig:
+    """Return the engine that answers, wherever it runs."""
+    return config.engine if isinstance(config, RayConfig) else config
 
 
 class RoleConfig(Frozen):

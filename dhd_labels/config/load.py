@@ -125,9 +125,14 @@ def _explain(item: Mapping[str, Any]) -> str:
 
 
 def _without_tag(location: Sequence[str | int]) -> list[str | int]:
-    """Return a location without the tag that pydantic adds for the engine union: engines, name, *kind*, key."""
-    tagged = len(location) > 2 and location[0] == "engines" and location[2] in ENGINE_KINDS
-    return [part for place, part in enumerate(location) if not (tagged and place == 2)]
+    """Return a location without the tags that pydantic adds for the engine unions.
+
+    They are engines, name, *kind*, key, and engines, name, *ray*, engine, *kind*, key.
+    """
+    if not (len(location) > 2 and location[0] == "engines" and location[2] in ENGINE_KINDS):
+        return list(location)
+    inner = len(location) > 4 and location[2:4] == ("ray", "engine") and location[4] in ENGINE_KINDS
+    return [part for place, part in enumerate(location) if place != 2 and not (inner and place == 4)]
 
 
 def _known_keys(location: Sequence[str | int]) -> Iterable[str]:

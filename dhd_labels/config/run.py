@@ -7,7 +7,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field, model_validator
 
 from dhd_labels.config.base import Frozen
-from dhd_labels.config.engines import EngineConfig, OpenAIConfig, RoleConfig, VllmConfig
+from dhd_labels.config.engines import EngineConfig, ModelConfig, OpenAIConfig, RoleConfig, VllmConfig, answering
 from dhd_labels.errors import did_you_mean
 
 ACTOR_ROLES = ("recruiter", "hypothesizer", "integrator")
@@ -200,9 +200,9 @@ class RunConfig(Frozen):
         binding: RoleConfig = getattr(self.roles, name)
         return binding
 
-    def engine_of(self, role: str) -> EngineConfig:
-        """Return the engine behind a role."""
-        return self.engines[self.role(role).engine]
+    def engine_of(self, role: str) -> ModelConfig:
+        """Return the engine that answers for a role, wherever it runs."""
+        return answering(self.engines[self.role(role).engine])
 
     @property
     def probe_prompts(self) -> int:

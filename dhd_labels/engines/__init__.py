@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dhd_labels.config import EngineConfig, LlamaCppConfig, OpenAIConfig, VllmConfig
+from dhd_labels.config import EngineConfig, LlamaCppConfig, OpenAIConfig, RayConfig, VllmConfig
 from dhd_labels.engines.base import ChatEngine
 
 
@@ -24,6 +24,10 @@ def open_engine(config: EngineConfig) -> ChatEngine:
         from dhd_labels.engines.openai import OpenAIEngine
 
         return OpenAIEngine(config)
+    if isinstance(config, RayConfig):
+        from dhd_labels.engines.ray import RayEngine
+
+        return RayEngine(config)
     from dhd_labels.engines.scripted import ScriptedEngine
 
     return ScriptedEngine(config)

@@ -5,12 +5,24 @@ from __future__ import annotations
 import os
 from urllib.parse import SplitResult, urlsplit
 
-from dhd_labels.config import OpenAIConfig
+from dhd_labels.config import EngineConfig, OpenAIConfig, RayConfig
 from dhd_labels.errors import DhdError
 
 NO_KEY = "no-key-needed"
 """What a server without keys is sent, since the client insists on one."""
+IN_PROCESS = "this process"
 _PORTS = {"http": 80, "https": 443}
+
+
+def place_of(config: EngineConfig) -> str:
+    """Return where an engine answers, for a plan to show."""
+    if isinstance(config, RayConfig):
+        workers = f"ray, {config.workers} worker{'s' if config.workers > 1 else ''}"
+        if not isinstance(config.engine, OpenAIConfig):
+            return workers
+        others = len(set(config.servers)) - 1
+        return f"{host_of(config.engine)}{f' and {others} more' if others > 0 else ''} ({workers})"
+    return host_of(config) if isinstance(config, OpenAIConfig) else IN_PROCESS
 
 
 def host_of(config: OpenAIConfig) -> str:

@@ -75,7 +75,7 @@ class RunDirectory:
     @property
     def digest(self) -> str:
         """SHA-256 of what decides the calls of the run. Settings at their defaults leave no trace."""
-        config = _flat(self.config.model_dump(mode="json", exclude_defaults=True), "config")
+        config = _flat(_without_cluster(self.config.model_dump(mode="json", exclude_defaults=True)), "config")
         fixed = {key: value for key, value in config.items() if not _MAY_CHANGE.fullmatch(key)}
         return content_id({"config": fixed, "engines": {name: i.for_key() for name, i in self.identities.items()}})
 
@@ -125,7 +125,7 @@ def begin(path: Path, config: RunConfig, identities: Mapping[str, EngineIdentity
     wanted = resolve(config, identities)
     file = path / RUN_FILE
     if file.exists():
-        differing = _differences(_flat(_up_to_date(_read(file), file)), _flat(wanted))
+        differing = _differences(*(_flat(_measured(data)) for data in (_up_to_date(_read(file), file), wanted)))
         if fixed := [item for item in differing if not _MAY_CHANGE.fullmatch(item[0])]:
             raise DhdError(
                 f"The run directory {path} holds a run of another config. These keys differ:\n"
@@ -150,6 +150,20 @@ def _up_to_date(data: dict[str, Any], file: Path) -> dict[str, Any]:
         role: {"served_as": "", "settings": "", **identity} for role, identity in (data.get("engines") or {}).items()
     }
     return {**data, "config": config.model_dump(mode="json"), "engines": engines}
+
+
+def _measured(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of a run file without what a cluster adds to its config."""
+    return {**data, "config": _without_cluster(data["config"])}
+
+
+def _without_cluster(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a config as plain data with the engine that answers in place of each that only spreads it over a cluster.
+
+    So a run may begin in one process and go on on a cluster.
+    """
+    engines = {name: e["engine"] if e["kind"] == "ray" else e for name, e in config["engines"].items()}
+    return {**config, "engines": engines}
 
 
 def check_models(directory: RunDirectory, store: Store) -> None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from dhd_labels.benchmarks import NotOnDiskError, facts, resolve_name
-from dhd_labels.config import BenchmarkConfig, OpenAIConfig, RunConfig
-from dhd_labels.engines.address import host_of
+from dhd_labels.config import BenchmarkConfig, RunConfig
+from dhd_labels.engines.address import place_of
 from dhd_labels.engines.base import Turn
 from dhd_labels.errors import DhdError
 from dhd_labels.protocol.evaluator import evaluator_turns
@@ -35,7 +35,6 @@ from dhd_labels.replay.probe import CALLS
 from dhd_labels.replay.problems import read_source
 from dhd_labels.replay.run_plan import CHARACTERS_A_TOKEN, OUTPUT_TOKENS, RolePlan, RunPlan, SourcePlan, StudyPlan
 
-IN_PROCESS = "this process"
 REPLAYING = ("integrator", "other_integrator")
 
 
@@ -259,7 +258,7 @@ class _Totals:
         return RolePlan(
             role=name,
             model=engine.public_name,
-            host=host_of(engine) if isinstance(engine, OpenAIConfig) else IN_PROCESS,
+            host=place_of(self.config.engines[binding.engine]),
             calls=found.calls,
             at_most=name == "evaluator",
             prompt_tokens_unshared=found.unshared // CHARACTERS_A_TOKEN,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dhd_labels.benchmarks import ORACLE, read_problems, resolve_name
 from dhd_labels.benchmarks.problem_set import ProblemSet
-from dhd_labels.config import BenchmarkConfig, RunConfig, ScriptedConfig
+from dhd_labels.config import BenchmarkConfig, RunConfig, ScriptedConfig, answering
 from dhd_labels.errors import DhdError
 from dhd_labels.oracle import World
 from dhd_labels.records import Problem
@@ -29,7 +29,8 @@ def read_source(config: RunConfig, source: BenchmarkConfig, *, fetch: bool = Tru
         NotOnDiskError: it is not on this machine, or cannot be fetched.
         DhdError: the benchmark cannot be read, or a scripted engine would not know it.
     """
-    worlds = [World(e.world, e.world_seed) for e in config.engines.values() if isinstance(e, ScriptedConfig)]
+    engines = map(answering, config.engines.values())
+    worlds = [World(e.world, e.world_seed) for e in engines if isinstance(e, ScriptedConfig)]
     if worlds and resolve_name(source.name) != ORACLE:
         raise DhdError(
             f"The 'benchmark.name' must be {ORACLE!r} when a role is played by a scripted engine, which knows no other "

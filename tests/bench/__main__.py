@@ -15,6 +15,7 @@ from dhd_labels.replay.run import run
 from dhd_labels.report.table import Table
 from tests.bench.grading import hostile, speed
 from tests.bench.plan import planning
+from tests.bench.ray_rows import ray_rows
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -55,5 +56,5 @@ def overhead() -> Table:
 
 
 if __name__ == "__main__":
-    for measure in (overhead, planning, speed, hostile):
+    for measure in (overhead, planning, speed, hostile, ray_rows):
         Console(width=120).print(measure().to_rich())
