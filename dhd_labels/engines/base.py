@@ -42,8 +42,8 @@ class ChatRequest:
     """A fully resolved request: with the identity of the engine it decides the answer.
 
     `affinity` names requests that share a prefix (one problem's); it only guides placement and is not part of any key.
-    `n` independent draws of one prompt are asked for at once. `json_schema` is the text of a schema that the answer must
-    follow, `grammar` a GBNF grammar; a request has at most one of them.
+    `n` independent draws of one prompt are asked for at once. `json_schema` is the text of a schema that the answer
+    must follow, `grammar` a GBNF grammar; a request has at most one of them.
     """
 
     turns: tuple[Turn, ...]
@@ -59,10 +59,21 @@ class ChatRequest:
 
     def for_key(self) -> dict[str, Any]:
         """Return everything that decides the answer, as plain data. Options that are not set leave no trace."""
-        found = asdict(self)
-        del found["affinity"]
-        unset = {"options": self.options == NO_OPTIONS, "n": self.n == 1, "json_schema": self.json_schema is None}
-        return {name: value for name, value in found.items() if not unset.get(name)}
+        found: dict[str, Any] = {
+            "turns": [{"role": turn.role, "content": turn.content} for turn in self.turns],
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "max_tokens": self.max_tokens,
+            "seed": self.seed,
+            "grammar": self.grammar,
+        }
+        if self.options != NO_OPTIONS:
+            found["options"] = asdict(self.options)
+        if self.n != 1:
+            found["n"] = self.n
+        if self.json_schema is not None:
+            found["json_schema"] = self.json_schema
+        return found
 
 
 @dataclass(frozen=True, slots=True)
