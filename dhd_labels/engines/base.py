@@ -59,20 +59,12 @@ class ChatRequest:
 
     def for_key(self) -> dict[str, Any]:
         """Return everything that decides the answer, as plain data. Options that are not set leave no trace."""
-        found: dict[str, Any] = {
-            "turns": [{"role": turn.role, "content": turn.content} for turn in self.turns],
-            "temperature": self.temperature,
-            "top_p": self.top_p,
-            "max_tokens": self.max_tokens,
-            "seed": self.seed,
-            "grammar": self.grammar,
-        }
-        if self.options != NO_OPTIONS:
+        unset = {"options": self.options == NO_OPTIONS, "n": self.n == 1, "json_schema": self.json_schema is None}
+        kept = (name for name in self.__slots__ if name != "affinity" and not unset.get(name))
+        found = {name: getattr(self, name) for name in kept}
+        found["turns"] = tuple({"role": turn.role, "content": turn.content} for turn in self.turns)
+        if "options" in found:
             found["options"] = asdict(self.options)
-        if self.n != 1:
-            found["n"] = self.n
-        if self.json_schema is not None:
-            found["json_schema"] = self.json_schema
         return found
 
 

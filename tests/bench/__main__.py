@@ -14,6 +14,8 @@ from dhd_labels.config import load_config
 from dhd_labels.replay.run import run
 from dhd_labels.report.table import Table
 from tests.bench.grading import hostile, speed
+from tests.bench.memory import memory
+from tests.bench.outside import outside
 from tests.bench.plan import planning
 
 
@@ -55,5 +57,5 @@ def overhead() -> Table:
 
 
 if __name__ == "__main__":
-    for measure in (overhead, planning, speed, hostile):
+    for measure in (overhead, outside, memory, planning, speed, hostile):
         Console(width=120).print(measure().to_rich())
