@@ -151,17 +151,15 @@ def build(
     """Build the data set of a run: Parquet, a card, tables. Asks no model."""
     from dhd_labels.dataset.build import build as build_dataset
     from dhd_labels.replay.directory import open_run
-    from dhd_labels.report.tables import exclusion_table, result_tables
 
-    directory = open_run(run_dir)
-    results = build_dataset(directory, out)
+    report = build_dataset(open_run(run_dir), out)
     screen = console()
-    for table in (*result_tables(results, directory.config.outcomes.no_answer), exclusion_table(results)):
+    for table in (*report.tables, report.exclusions):
         screen.print(table.to_rich())
     lines = (
         f"Data set: {out} (card: {out / 'README.md'})",
         f'Load it:    datasets.load_dataset("{out}", "messages")',
-        f"Look:       python -m dhd_labels show {run_dir} {results[0].problem.problem_id}",
+        f"Look:       python -m dhd_labels show {run_dir} {report.first}",
         f"Train next: python -m training.fit --selector lgbm --labels {out}",
         f"Publish:    python -m dhd_labels push {out} --repo ORG/NAME",
     )

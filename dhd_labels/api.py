@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dhd_labels.config import RunConfig, load_config
 
 if TYPE_CHECKING:
-    from dhd_labels.replay.collect import ProblemResult
+    from dhd_labels.dataset.build import BuildReport
     from dhd_labels.replay.run import RunReport
 
 
@@ -39,8 +39,8 @@ def run(
     return run_config(resolved, Path(run_dir or Path("runs") / resolved.name), limit=limit, max_cost=max_cost)
 
 
-def build(run_dir: str | Path, out: str | Path) -> list[ProblemResult]:
-    """Write the data set of a run and return the results behind it.
+def build(run_dir: str | Path, out: str | Path) -> BuildReport:
+    """Write the data set of a run and return how many problems it holds, and the tables of its card.
 
     Raises:
         NothingMadeError: no problem of the run has a replayed pool yet.

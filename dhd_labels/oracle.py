@@ -28,6 +28,8 @@ _ANSWER_SHARE = 0.4
 """Share of a clue's pull that its answer carries; its reasoning carries the rest."""
 _LAST = 1.25
 """Weight of the clue that is shown last."""
+_REMEMBERED = 4096
+"""Values kept of each kind: enough for the problems that are worked on side by side, in a world of any size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +58,12 @@ class World:
     seed: int = 0
     solver: int = 0
 
-    @functools.cache  # noqa: B019 - a few small worlds live in a process
+    @functools.lru_cache(_REMEMBERED)  # noqa: B019 - a few small worlds live in a process
     def reference(self, number: int) -> str:
         """Return the hidden number of a card."""
         return str(self._generator(number, "reference").integers(100, 1000))
 
-    @functools.cache  # noqa: B019
+    @functools.lru_cache(_REMEMBERED)  # noqa: B019
     def clues(self, number: int) -> tuple[Clue, ...]:
         """Return the five clues of a problem."""
         rng = self._generator(number, "clues")
@@ -80,7 +82,7 @@ class World:
         clues = self.clues(number)
         return self.success_seeing(number, tuple(Seen(slot, bool(clues[slot].answer), True) for slot in shown))
 
-    @functools.cache  # noqa: B019
+    @functools.lru_cache(_REMEMBERED)  # noqa: B019
     def success_seeing(self, number: int, seen: tuple[Seen, ...]) -> float:
         """Return that probability when parts of the clues are masked."""
         rng = self._generator(number, f"success{self.solver or ''}")
@@ -114,8 +116,8 @@ class World:
         full = self.success_probability(number, Arm.full().kept[::step])
         return full - self.success_probability(number, Arm.without(slot).kept[::step])
 
-    def problems(self) -> tuple[Problem, ...]:
-        """Return the problems of the world."""
+    def problems(self, count: int = N_PROBLEMS) -> tuple[Problem, ...]:
+        """Return the first problems of the world, which has as many as are asked for."""
         return tuple(
             Problem(
                 problem_id=problem_id(number),
@@ -128,7 +130,7 @@ class World:
                 train_allowed=True,
                 commercial_use=True,
             )
-            for number in range(N_PROBLEMS)
+            for number in range(count)
         )
 
     def _generator(self, number: int, purpose: str) -> np.random.Generator:

@@ -16,9 +16,9 @@ import dhd_labels
 SCRIPT = """
 import dhd_labels, dhd_selectors, training
 report = dhd_labels.run("oracle", "run", limit=3, overrides=["protocol.blocks=2"])
-results = dhd_labels.build("run", "data")
+built = dhd_labels.build("run", "data")
 messages = dhd_labels.load("data", config="messages")
-print(report.tally.made, len(results), sum(split.num_rows for split in messages.values()))
+print(report.tally.made, built.problems, sum(split.num_rows for split in messages.values()))
 print(dhd_labels.__file__, dhd_selectors.Selector.__name__, training.__name__)
 """
 
@@ -26,7 +26,7 @@ print(dhd_labels.__file__, dhd_selectors.Selector.__name__, training.__name__)
 def test_api_runs_builds_and_loads(tmp_path: Path) -> None:
     report = dhd_labels.run("oracle", tmp_path / "run", limit=2, overrides=["protocol.blocks=1"])
     assert report.tally.made == 2 * (6 + 4 + 20 + 7)
-    assert len(dhd_labels.build(tmp_path / "run", tmp_path / "data")) == 2
+    assert dhd_labels.build(tmp_path / "run", tmp_path / "data").problems == 2
     assert sum(split.num_rows for split in dhd_labels.load(tmp_path / "data").values()) == 10
 
 

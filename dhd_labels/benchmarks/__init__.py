@@ -30,7 +30,7 @@ from dhd_labels.benchmarks.rows import read_own, read_quickstart
 from dhd_labels.benchmarks.scibench import READER as _SCIBENCH
 from dhd_labels.config import BenchmarkConfig
 from dhd_labels.errors import DhdError
-from dhd_labels.oracle import World
+from dhd_labels.oracle import N_PROBLEMS, World
 
 __all__ = [
     "NAMES",
@@ -87,5 +87,5 @@ def read_problems(config: BenchmarkConfig, world: World | None = None, *, fetch:
 def _oracle(config: BenchmarkConfig, world: World | None) -> ProblemSet:
     if config.subset is not None:
         raise DhdError(f"The 'benchmark.subset' of {ORACLE!r} must be unset, got {config.subset!r}")
-    problems = (world or World("stochastic")).problems()
+    problems = (world or World("stochastic")).problems(config.size or N_PROBLEMS)
     return ProblemSet(problems, len(problems), {}, expected=len(problems))

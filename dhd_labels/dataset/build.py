@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from dhd_labels.config import RunConfig
 from dhd_labels.dataset import rows
 from dhd_labels.dataset.card import BenchmarkFacts, CardFacts, ProtocolFacts, RoleFacts, render
-from dhd_labels.dataset.write import count_rows, row_digest, write_dataset
+from dhd_labels.dataset.schema import CONFIGS
+from dhd_labels.dataset.write import DatasetWriter, RowDigest, writing_dataset
 from dhd_labels.errors import NothingMadeError
 from dhd_labels.records import POOL_SIZE
 from dhd_labels.replay.collect import ProblemResult, collect
@@ -18,7 +20,10 @@ from dhd_labels.replay.plan import FULL_DRAWS, describe
 from dhd_labels.replay.probe import ProbeResult, noise_sentence, read_probes
 from dhd_labels.replay.servers import Served, sentences, spoken
 from dhd_labels.report import tables
+from dhd_labels.report.table import Table
 
+_REASONS = 5
+"""Problems that are named when there is nothing to build."""
 _PACKAGES = ("dhd-labels", "datasets", "huggingface-hub", "pyarrow")
 _LIMITS = (
     "A label belongs to (message, pool, order, integrator), not to a text: another integrator, order or pool may give "
@@ -33,63 +38,102 @@ _SMALL_MODEL = (
 )
 
 
-def build(directory: RunDirectory, out: Path) -> list[ProblemResult]:
-    """Write the data set of a run and return the results behind it.
+@dataclass(frozen=True, slots=True)
+class BuildReport:
+    """What `build` wrote: how many problems, the id of the first, and the tables of the card."""
+
+    problems: int
+    first: str
+    tables: tuple[Table, ...]
+    exclusions: Table
+
+
+def build(directory: RunDirectory, out: Path) -> BuildReport:
+    """Write the data set of a run. The results are read once, problem by problem, and not kept.
 
     Raises:
         NothingMadeError: no problem of the run has a replayed pool yet.
         DhdError: the store is damaged, or the folder cannot be written.
     """
-    results, probes, served = _read(directory)
-    if not any(outcome.status == "graded" for result in results for outcome in (*result.outcomes, *result.masked)):
-        reasons = "; ".join(f"{r.problem.problem_id}: {r.reason or 'nothing graded yet'}" for r in results[:5])
-        raise NothingMadeError(
-            f"The run {directory.path} has no graded replay to build from ({reasons or 'no problem yet'}). "
-            "Run it again; failed calls are retried."
+    store = directory.open_store()
+    try:
+        check_models(directory, store)
+        split_of = rows.splits(store.problems())
+        probes, served = read_probes(store, directory.config), store.servers()
+        built = _Built(directory.config)
+        with writing_dataset(out, split_of=split_of) as writer:
+            for result in collect(store, directory.config, directory.models):
+                built.add(result, writer)
+            if not built.graded:
+                raise _nothing_made(directory, built.reasons)
+            writer.finish(render(card_facts(directory, built, writer.counts, probes, served)))
+    finally:
+        store.close()
+    return BuildReport(len(split_of), next(iter(split_of)), built.tally.tables(), built.tally.exclusions())
+
+
+class _Built:
+    """What the card and the tables need of the results that were written."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self._no_answer = config.outcomes.no_answer
+        self.tally = tables.ResultTally(self._no_answer)
+        self.digests = {name: RowDigest() for name in CONFIGS}
+        self.benchmarks: dict[str, BenchmarkFacts] = {}
+        self.graded = False
+        self.reasons: list[str] = []
+
+    def add(self, result: ProblemResult, writer: DatasetWriter) -> None:
+        """Write the rows of a problem and take what is needed of it."""
+        for name, found in rows.rows_of(result, self._no_answer).items():
+            for row in found:
+                self.digests[name].add(row)
+                writer.add(name, row)
+        self.tally.add(result)
+        problem = result.problem
+        self.benchmarks[problem.benchmark] = BenchmarkFacts(
+            problem.benchmark,
+            problem.license,
+            problem.train_allowed,
+            problem.commercial_use,
+            problem.redistribute_text,
         )
-    config, split_of = directory.config, rows.splits(results)
-    contents = {
-        "messages": list(rows.message_rows(results, config.outcomes.no_answer)),
-        "replays": list(rows.replay_rows(results)),
-        "problems": list(rows.problem_rows(results)),
-        "masking": list(rows.masking_rows(results)),
-    }
-    digests = {config: row_digest(found) for config, found in contents.items()}
-    facts = card_facts(directory, results, count_rows(contents, split_of), digests, probes, served)
-    write_dataset(contents, out, split_of=split_of, card=render(facts))
-    return results
+        self.graded = self.graded or any(o.status == "graded" for o in (*result.outcomes, *result.masked))
+        if not self.graded and len(self.reasons) < _REASONS:
+            self.reasons.append(f"{problem.problem_id}: {result.reason or 'nothing graded yet'}")
 
 
-def read_results(directory: RunDirectory) -> list[ProblemResult]:
-    """Return the results of every problem of a run.
+def _nothing_made(directory: RunDirectory, reasons: Sequence[str]) -> NothingMadeError:
+    return NothingMadeError(
+        f"The run {directory.path} has no graded replay to build from ({'; '.join(reasons) or 'no problem yet'}). "
+        "Run it again; failed calls are retried."
+    )
+
+
+def read_results(directory: RunDirectory) -> Iterator[ProblemResult]:
+    """Yield the result of every problem of a run, one at a time.
 
     Raises:
         ModelMismatchError: another model answered than the config declares.
     """
-    return _read(directory)[0]
-
-
-def _read(directory: RunDirectory) -> tuple[list[ProblemResult], dict[str, ProbeResult | None], list[Served]]:
     store = directory.open_store()
     try:
         check_models(directory, store)
-        results = list(collect(store, directory.config, directory.models))
-        return results, read_probes(store, directory.config), store.servers()
+        yield from collect(store, directory.config, directory.models)
     finally:
         store.close()
 
 
 def card_facts(
     directory: RunDirectory,
-    results: Sequence[ProblemResult],
-    counts: dict[str, dict[str, int]],
-    digests: dict[str, str],
+    built: _Built,
+    counts: Mapping[str, Mapping[str, int]],
     probes: Mapping[str, ProbeResult | None],
     served: Sequence[Served] = (),
 ) -> CardFacts:
     """Return what the card of a run states."""
     config = directory.config
-    benchmarks = _benchmarks(results)
+    benchmarks = list(built.benchmarks.values())
     small = any(b.benchmark == "quickstart" for b in benchmarks)
     return CardFacts(
         title=f"DHD labels: {config.name}",
@@ -101,11 +145,11 @@ def card_facts(
         seed=config.seed,
         benchmarks=benchmarks,
         license=_overall_license(benchmarks),
-        tables=tables.result_tables(results, config.outcomes.no_answer),
-        exclusions=tables.exclusion_table(results),
+        tables=built.tally.tables(),
+        exclusions=built.tally.exclusions(),
         limits=(*((_SMALL_MODEL,) if small else ()), *_LIMITS, *sentences(served)),
         rows=counts,
-        digests=digests,
+        digests={name: digest.hexdigest() for name, digest in built.digests.items()},
         servers=[(item.role, item.model, spoken(item.says), item.calls) for item in served],
         versions={name: importlib.metadata.version(name) for name in _PACKAGES},
     )
@@ -127,16 +171,6 @@ def _role(directory: RunDirectory, name: str) -> RoleFacts:
 
 def _protocol(config: RunConfig) -> ProtocolFacts:
     return ProtocolFacts(POOL_SIZE, config.protocol.blocks, FULL_DRAWS, describe(config))
-
-
-def _benchmarks(results: Sequence[ProblemResult]) -> list[BenchmarkFacts]:
-    found: dict[str, BenchmarkFacts] = {}
-    for result in results:
-        p = result.problem
-        found[p.benchmark] = BenchmarkFacts(
-            p.benchmark, p.license, p.train_allowed, p.commercial_use, p.redistribute_text
-        )
-    return list(found.values())
 
 
 def _overall_license(benchmarks: Sequence[BenchmarkFacts]) -> str:

@@ -89,7 +89,7 @@ class CardFacts:
         rows: config name to split to number of rows; every config and split, zeros too.
         versions: package to version.
         extra_columns: columns beyond `schema.CONFIGS`, as given to `write_dataset`.
-        digests: config name to the digest of its rows, from `write.row_digest`.
+        digests: config name to the digest of its rows, a `write.RowDigest`.
         servers: (role, model id, what its server said of itself, answers); empty where no server was asked.
     """
 

@@ -13,54 +13,60 @@ from dhd_labels.records import Mask, MessageLabel, Outcome, Pool, Problem, as_js
 from dhd_labels.replay.collect import ProblemResult
 
 
-def message_rows(results: Iterable[ProblemResult], no_answer: NoAnswer) -> Iterator[dict[str, Any]]:
-    """Yield one row a (message, integrator, order) of every pool that was replayed."""
-    for result in results:
-        if result.pool:
-            for (integrator, order), outcomes in result.groups().items():
-                identity = _identity(result.problem, result.pool, integrator, order)
-                for label in result.labels(outcomes, no_answer):
-                    yield _message_row(result.problem, result.pool, label, identity)
+def rows_of(result: ProblemResult, no_answer: NoAnswer) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows that one problem adds to each config."""
+    return {
+        "messages": list(message_rows(result, no_answer)),
+        "replays": list(replay_rows(result)),
+        "problems": [problem_row(result)],
+        "masking": list(masking_rows(result)),
+    }
 
 
-def replay_rows(results: Iterable[ProblemResult]) -> Iterator[dict[str, Any]]:
+def message_rows(result: ProblemResult, no_answer: NoAnswer) -> Iterator[dict[str, Any]]:
+    """Yield one row a (message, integrator, order) of a pool that was replayed."""
+    if result.pool:
+        for (integrator, order), outcomes in result.groups().items():
+            identity = _identity(result.problem, result.pool, integrator, order)
+            for label in result.labels(outcomes, no_answer):
+                yield _message_row(result.problem, result.pool, label, identity)
+
+
+def replay_rows(result: ProblemResult) -> Iterator[dict[str, Any]]:
     """Yield one row an outcome of whole messages, in plan order."""
-    for result in results:
-        if result.pool:
-            for outcome in result.outcomes:
-                yield _replay_row(result.problem, result.pool, outcome)
+    if result.pool:
+        for outcome in result.outcomes:
+            yield _replay_row(result.problem, result.pool, outcome)
 
 
-def masking_rows(results: Iterable[ProblemResult]) -> Iterator[dict[str, Any]]:
+def masking_rows(result: ProblemResult) -> Iterator[dict[str, Any]]:
     """Yield one row an outcome of component masking, in plan order."""
-    for result in results:
-        cells = {target.slot: target.cell for target in result.targets}
-        for outcome in result.masked:
-            if result.pool and (mask := outcome.replay.mask):
-                yield _masking_row(result.problem, result.pool, outcome, mask, cells.get(mask.target))
+    cells = {target.slot: target.cell for target in result.targets}
+    for outcome in result.masked:
+        if result.pool and (mask := outcome.replay.mask):
+            yield _masking_row(result.problem, result.pool, outcome, mask, cells.get(mask.target))
 
 
-def problem_rows(results: Iterable[ProblemResult]) -> Iterator[dict[str, Any]]:
-    """Yield one row a problem, also for those without a pool."""
-    for result in results:
-        problem = result.problem
-        shown = problem.redistribute_text
-        yield {
-            "problem_id": problem.problem_id,
-            "benchmark": problem.benchmark,
-            "question": problem.question if shown else None,
-            "choices": list(problem.choices) if shown else None,
-            "answer_type": problem.answer_type,
-            "reference": problem.reference if shown else None,
-            "pool_status": result.status,
-            "pool_reason": result.reason,
-            **_licence(problem),
-        }
+def problem_row(result: ProblemResult) -> dict[str, Any]:
+    """Return the row of a problem, also of one without a pool."""
+    problem = result.problem
+    shown = problem.redistribute_text
+    return {
+        "problem_id": problem.problem_id,
+        "benchmark": problem.benchmark,
+        "question": problem.question if shown else None,
+        "choices": list(problem.choices) if shown else None,
+        "answer_type": problem.answer_type,
+        "reference": problem.reference if shown else None,
+        "pool_status": result.status,
+        "pool_reason": result.reason,
+        **_licence(problem),
+    }
 
 
-def splits(results: Iterable[ProblemResult]) -> dict[str, str]:
+def splits(problems: Iterable[Problem]) -> dict[str, str]:
     """Return problem_id -> split."""
-    return {result.problem.problem_id: split_of(result.problem.question) for result in results}
+    return {problem.problem_id: split_of(problem.question) for problem in problems}
 
 
 def _message_row(problem: Problem, pool: Pool, label: MessageLabel, identity: Mapping[str, Any]) -> dict[str, Any]:

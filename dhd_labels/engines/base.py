@@ -62,10 +62,13 @@ class ChatRequest:
 
     def for_key(self) -> dict[str, Any]:
         """Return everything that decides the answer, as plain data. Options that are not set leave no trace."""
-        found = asdict(self)
-        del found["affinity"]
         unset = {"options": self.options == NO_OPTIONS, "n": self.n == 1, "json_schema": self.json_schema is None}
-        return {name: value for name, value in found.items() if not unset.get(name)}
+        kept = (name for name in self.__slots__ if name != "affinity" and not unset.get(name))
+        found = {name: getattr(self, name) for name in kept}
+        found["turns"] = tuple({"role": turn.role, "content": turn.content} for turn in self.turns)
+        if "options" in found:
+            found["options"] = asdict(self.options)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

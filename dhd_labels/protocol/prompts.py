@@ -37,6 +37,9 @@ ANSWER_FORMS: Mapping[AnswerType, str] = {
 }
 """What a prompt says about the form of the answer. It tells no more than the type of the problem does."""
 
+_MESSAGES = 256
+"""Messages whose rendered fields are remembered."""
+
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplate:
@@ -167,8 +170,12 @@ def _problem_values(problem: VisibleProblem) -> dict[str, Any]:
     }
 
 
-def _message_values(message: Message, number: int) -> dict[str, Any]:
-    """Return each field on one line under its name, and `sections`: (label, text of several lines, marked)."""
+@functools.lru_cache(_MESSAGES)
+def _message_values(message: Message, number: int) -> Mapping[str, Any]:
+    """Return each field on one line under its name, and `sections`: (label, text of several lines, marked).
+
+    A message is shown in most of the prompts of its problem, which follow each other.
+    """
     values: dict[str, Any] = {name: inline(getattr(message, name)) for name in ("role_name", *FIELD_LABELS)}
     sections = [(label, quoted(getattr(message, name))) for name, label in FIELD_LABELS.items() if values[name]]
     return {**values, "sections": sections, "number": number}

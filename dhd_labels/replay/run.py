@@ -92,8 +92,9 @@ def run(
         studies = choose_studies(config, every, store.all_studies())
         problems = first_problems(config, every, studies, limit)
         ordinals = {problem.problem_id: ordinal for ordinal, problem in enumerate(every)}
-        for problem in problems:
-            store.add_problem(ordinals[problem.problem_id], problem, studies[problem.problem_id])
+        with store.one_commit():
+            for problem in problems:
+                store.add_problem(ordinals[problem.problem_id], problem, studies[problem.problem_id])
         tally = Tally()
         budget = None if max_cost is None else Budget.of(config, store, max_cost)
         stages = _Stages(config, store, engines, directory.models, problems, every, tally, progress, budget)
@@ -168,13 +169,14 @@ class _Stages:
 
     def _form_pools(self) -> None:
         """Cache the pool of every problem whose five messages are all usable."""
-        for problem in self.problems:
-            if self.store.pool(problem.problem_id) is None:
-                calls = self.store.calls(problem.problem_id)
-                roles, _ = read_roles(calls, problem.problem_id)
-                messages = read_messages(calls, problem.problem_id, roles)
-                if len(messages) == POOL_SIZE and all(m.status == "ok" for m in messages):
-                    self.store.add_pool(Pool.of(problem.problem_id, self.config.actor, messages))
+        with self.store.one_commit():
+            for problem in self.problems:
+                if self.store.pool(problem.problem_id) is None:
+                    calls = self.store.calls(problem.problem_id)
+                    roles, _ = read_roles(calls, problem.problem_id)
+                    messages = read_messages(calls, problem.problem_id, roles)
+                    if len(messages) == POOL_SIZE and all(m.status == "ok" for m in messages):
+                        self.store.add_pool(Pool.of(problem.problem_id, self.config.actor, messages))
 
     def _replay(self, role: str, stage: str, *, masked: bool) -> None:
         """Make the calls of a replaying role; arms that share a call are asked for once."""
@@ -212,18 +214,18 @@ class _Stages:
         """Have the evaluator judge every different answer that waits for it."""
         if "evaluator" not in self.engines:
             return
-        waiting: list[tuple[Problem, list[Graded]]] = []
-        total = 0
-        for problem in self.problems:
-            result = collect_problem(self.store, self.config, self.models, problem)
-            judged = [g for g in result.graded() if g.graded_by == EVALUATOR and g.correct is None]
-            answers = list({(graded.canonical, graded.answer): graded for graded in judged}.values())
-            total += len({graded.canonical for graded in answers})
-            waiting.append((problem, answers))
-        self._stage("evaluator", self._judge(waiting), total, stage)
+        total = sum(len({graded.canonical for graded in answers}) for _, answers in self._waiting())
+        if total:
+            self._stage("evaluator", self._judge(), total, stage)
 
-    def _judge(self, waiting: Sequence[tuple[Problem, Sequence[Graded]]]) -> Iterator[Call]:
-        for problem, answers in waiting:
+    def _waiting(self) -> Iterator[tuple[Problem, list[Graded]]]:
+        """Yield the answers to each problem that wait for a verdict; read again where needed rather than held."""
+        for result in self._results():
+            judged = [g for g in result.graded() if g.graded_by == EVALUATOR and g.correct is None]
+            yield result.problem, list({(graded.canonical, graded.answer): graded for graded in judged}.values())
+
+    def _judge(self) -> Iterator[Call]:
+        for problem, answers in self._waiting():
             yield from evaluator_calls(self.config, problem, answers, self.store.calls(problem.problem_id))
 
     def _choose_targets(self) -> None:

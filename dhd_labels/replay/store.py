@@ -154,8 +154,11 @@ class Store:
         """Return what a recorded problem takes part in."""
         with explained(self.path):
             row = self._db.execute("SELECT studies FROM problems WHERE problem_id=?", (problem_id,)).fetchone()
+        return self._studies(row and row[0])
+
+    def _studies(self, content: Any) -> Studies:
         try:
-            taken = json.loads(row[0])
+            taken = json.loads(content)
             return Studies(**{name: name in taken for name in ("blocks", "order", "integrator")})
         except (ValueError, TypeError) as error:
             raise damaged(self.path, error) from None
@@ -175,8 +178,8 @@ class Store:
     def all_studies(self) -> dict[str, Studies]:
         """Return what every recorded problem takes part in."""
         with explained(self.path):
-            ids = [row[0] for row in self._db.execute("SELECT problem_id FROM problems ORDER BY ordinal, problem_id")]
-        return {problem_id: self.studies(problem_id) for problem_id in ids}
+            rows = self._db.execute("SELECT problem_id, studies FROM problems ORDER BY ordinal, problem_id").fetchall()
+        return {problem_id: self._studies(content) for problem_id, content in rows}
 
     def add_target(self, target: Target) -> None:
         """Record a message that is to be masked. A recorded target stays."""
@@ -322,11 +325,15 @@ class Store:
 
     @contextlib.contextmanager
     def one_commit(self) -> Iterator[None]:
-        """Commit everything in the block at once."""
+        """Commit everything in the block at once, or nothing when it fails."""
         with explained(self.path):
-            self._db.execute("BEGIN")
-            yield
-            self._db.execute("COMMIT")
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            finally:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
 
     def role_calls(self, role: str) -> list[CallRow]:
         """Return every stored call of a role, in the order in which they were committed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dhd_labels.config import RunConfig
@@ -27,27 +27,19 @@ class Disagreement:
     evaluator: bool
 
 
-def find_disagreements(config: RunConfig, results: Iterable[ProblemResult]) -> list[Disagreement]:
-    """Return the answers that a rule decides otherwise than the evaluator, one of each class, by problem.
+def find_disagreements(config: RunConfig, result: ProblemResult) -> Iterator[Disagreement]:
+    """Yield the answers to a problem that a rule decides otherwise than the evaluator, one of each class.
 
     Only where the evaluator judges every answer (`grading: evaluator`) do both decide.
     """
-    found: list[Disagreement] = []
-    for result in results if config.grading == EVALUATOR else ():
-        judged = {g.canonical: g for g in result.graded() if g.graded_by == EVALUATOR and g.correct is not None}
-        for graded in judged.values():
-            by_rule = grade_by_rules(result.problem, graded.answer, config.grading_mode)
-            if by_rule.correct is not None and graded.correct is not None and by_rule.correct != graded.correct:
-                found.append(
-                    Disagreement(
-                        result.problem.problem_id,
-                        result.problem.reference,
-                        graded.answer,
-                        by_rule.correct,
-                        graded.correct,
-                    )
-                )
-    return found
+    if config.grading != EVALUATOR:
+        return
+    judged = {g.canonical: g for g in result.graded() if g.graded_by == EVALUATOR and g.correct is not None}
+    problem = result.problem
+    for graded in judged.values():
+        rule, evaluator = grade_by_rules(problem, graded.answer, config.grading_mode).correct, graded.correct
+        if rule is not None and evaluator is not None and rule != evaluator:
+            yield Disagreement(problem.problem_id, problem.reference, graded.answer, rule, evaluator)
 
 
 def disagreement_rows(found: list[Disagreement]) -> Table:

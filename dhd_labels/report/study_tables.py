@@ -16,60 +16,74 @@ from dhd_labels.report.table import Table
 _CHANGES = {"order": "messages in reversed order", "integrator": "another integrator"}
 
 
-def sensitivity_table(results: Iterable[ProblemResult], no_answer: NoAnswer) -> Table:
-    """Return how trajectory values move with the message order and with the integrator.
+class SensitivityTally:
+    """How trajectory values move with the message order and with the integrator.
 
     Each changed value is compared with the original one of the same message from as many blocks (the first). Mean
     shift: changed minus original. Exact sign: positive, zero or negative alike. Direction: the same sign, among
     messages whose values are both not zero.
     """
-    pairs: dict[str, list[tuple[float, float]]] = {change: [] for change in _CHANGES}
-    for result in results:
-        for change, found in pairs.items():
-            found += _value_pairs(result, change, no_answer)
-    rows = []
-    for change, found in pairs.items():
-        if found:
-            values = np.asarray(found)
-            signs = np.sign(values)
-            both = np.all(signs != 0, axis=1)
-            same = signs[:, 0] == signs[:, 1]
-            shift = f"{100 * np.mean(values[:, 1] - values[:, 0]):+.2f}"
-            direction = f"{100 * np.mean(same[both]):.1f}" if both.any() else "-"
-            rows.append(
-                (_CHANGES[change], str(len(found)), shift, f"{100 * np.mean(same):.1f}", direction, str(both.sum()))
-            )
-    columns = ("change", "messages", "mean shift, points", "exact sign %", "direction %", "of these not zero")
-    note = "Trajectory values against those of the original order and integrator, over as many blocks."
-    return Table("Sensitivity of trajectory values", columns, tuple(rows), note)
+
+    def __init__(self, no_answer: NoAnswer) -> None:
+        self._no_answer: NoAnswer = no_answer
+        self._pairs: dict[str, list[tuple[float, float]]] = {change: [] for change in _CHANGES}
+
+    def add(self, result: ProblemResult) -> None:
+        """Take the values of a problem's messages."""
+        for change, found in self._pairs.items():
+            found += _value_pairs(result, change, self._no_answer)
+
+    def table(self) -> Table:
+        """Return one row a change that was tried."""
+        rows = tuple(_sensitivity_row(change, found) for change, found in self._pairs.items() if found)
+        columns = ("change", "messages", "mean shift, points", "exact sign %", "direction %", "of these not zero")
+        note = "Trajectory values against those of the original order and integrator, over as many blocks."
+        return Table("Sensitivity of trajectory values", columns, rows, note)
 
 
-def masking_table(results: Iterable[ProblemResult]) -> Table:
-    """Return success by cell and condition: the mean over targets of the mean over graded draws, in percent."""
-    drawn: dict[str, dict[str, dict[Any, list[float]]]] = {}
-    for result in results:
+class MaskingTally:
+    """Success by cell and condition: the mean over targets of the mean over graded draws, in percent."""
+
+    def __init__(self) -> None:
+        self._drawn: dict[str, dict[str, dict[Any, list[float]]]] = {}
+
+    def add(self, result: ProblemResult) -> None:
+        """Take the masked outcomes of a problem."""
         cells = {target.slot: target.cell or "by list" for target in result.targets}
         for outcome in result.masked:
             mask = outcome.replay.mask
             if mask and outcome.correct is not None:
-                by_condition = drawn.setdefault(cells[mask.target], {})
+                by_condition = self._drawn.setdefault(cells[mask.target], {})
                 target = (result.problem.problem_id, mask.target)
                 by_condition.setdefault(mask.condition, {}).setdefault(target, []).append(float(outcome.correct))
-    rows = tuple(
-        (
-            cell,
-            str(len({target for found in by_condition.values() for target in found})),
-            *(_mean_percent(by_condition.get(condition, {}).values()) for condition in CONDITIONS),
+
+    def table(self) -> Table:
+        """Return one row a cell."""
+        rows = tuple(
+            (
+                cell,
+                str(len({target for found in by_condition.values() for target in found})),
+                *(_mean_percent(by_condition.get(condition, {}).values()) for condition in CONDITIONS),
+            )
+            for cell, by_condition in sorted(self._drawn.items())
         )
-        for cell, by_condition in sorted(drawn.items())
-    )
-    columns = (
-        "success %, by cell of the target",
-        "targets",
-        *(condition.replace("_", " ") for condition in CONDITIONS),
-    )
-    note = "Mean over targets. `repeat` is `full` again, byte for byte: their difference is noise."
-    return Table("Component masking", columns, rows, note)
+        columns = (
+            "success %, by cell of the target",
+            "targets",
+            *(condition.replace("_", " ") for condition in CONDITIONS),
+        )
+        note = "Mean over targets. `repeat` is `full` again, byte for byte: their difference is noise."
+        return Table("Component masking", columns, rows, note)
+
+
+def _sensitivity_row(change: str, pairs: Sequence[tuple[float, float]]) -> tuple[str, ...]:
+    values = np.asarray(pairs)
+    signs = np.sign(values)
+    both = np.all(signs != 0, axis=1)
+    same = signs[:, 0] == signs[:, 1]
+    shift = f"{100 * np.mean(values[:, 1] - values[:, 0]):+.2f}"
+    direction = f"{100 * np.mean(same[both]):.1f}" if both.any() else "-"
+    return (_CHANGES[change], str(len(pairs)), shift, f"{100 * np.mean(same):.1f}", direction, str(both.sum()))
 
 
 def _mean_percent(by_target: Iterable[list[float]]) -> str:

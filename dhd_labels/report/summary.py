@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dhd_labels.config import RunConfig
@@ -16,7 +16,6 @@ from dhd_labels.replay.servers import sentences
 from dhd_labels.replay.store import CallError
 from dhd_labels.report.disagreements import Disagreement, find_disagreements
 from dhd_labels.report.table import Table
-from dhd_labels.report.tables import all_labels
 
 _SHOWN_ERRORS = 8
 _USABLE = ("graded", "no_answer", "truncated", "undetermined")
@@ -94,8 +93,8 @@ class Summary:
         return []
 
 
-def summarise(directory: RunDirectory, results: Sequence[ProblemResult]) -> Summary:
-    """Return the totals of a run from its store."""
+def summarise(directory: RunDirectory, results: Iterable[ProblemResult]) -> Summary:
+    """Return the totals of a run from its store. The results are read once and not kept."""
     store = directory.open_store()
     try:
         calls, cost = store.totals(), spent_so_far(directory.config, store)
@@ -104,21 +103,17 @@ def summarise(directory: RunDirectory, results: Sequence[ProblemResult]) -> Summ
         probes = read_probes(store, directory.config)
     finally:
         store.close()
-    failed = Counter(f"{r.status} ({r.reason})" for r in results if r.pool is None)
-    outcomes = [o for r in results for o in (*r.outcomes, *r.masked)]
-    operational = [o for o in outcomes if o.status == "operational"]
-    failed.update(f"replay {o.reason}" for o in operational)
-    labels = all_labels(results, directory.config.outcomes.no_answer)
-    flips = Counter(label.cell for label in labels if label.cell and not label.cell.endswith("neutral"))
-    done = sum(map(_usable, results))
+    totals = _Totals(directory.config)
+    for result in results:
+        totals.add(result)
     return Summary(
-        problems=len(results),
-        with_pool=sum(r.pool is not None for r in results),
-        complete=sum(r.pool is not None and _usable(r) == r.planned for r in results),
-        replays_planned=sum(r.planned for r in results),
-        replays_done=done,
-        failed=dict(sorted(failed.items())),
-        flips=dict(sorted(flips.items())),
+        problems=totals.problems,
+        with_pool=totals.with_pool,
+        complete=totals.complete,
+        replays_planned=totals.planned,
+        replays_done=totals.done,
+        failed=dict(sorted(totals.failed.items())),
+        flips=dict(sorted(totals.flips.items())),
         calls=calls,
         cost=cost,
         models=[
@@ -138,8 +133,8 @@ def summarise(directory: RunDirectory, results: Sequence[ProblemResult]) -> Summ
         errors=errors,
         noise=noise_sentence(directory.config, probes),
         probe={role: probe and probe.as_json() for role, probe in probes.items()},
-        masked=_masked(directory.config, results),
-        disagreements=find_disagreements(directory.config, results),
+        masked=_masked(directory.config, totals.targets),
+        disagreements=totals.disagreements,
     )
 
 
@@ -148,20 +143,46 @@ def _error_line(error: CallError) -> str:
     return f"  {often} of the {error.role} ({error.status}), e.g.: {error.example}"
 
 
-def _usable(result: ProblemResult) -> int:
-    """Return how many replays ended in an outcome of the model, not in a failure."""
-    return sum(outcome.status in _USABLE for outcome in (*result.outcomes, *result.masked))
+@dataclass(slots=True)
+class _Totals:
+    """What is summed up over the problems of a run."""
+
+    config: RunConfig
+    problems: int = 0
+    with_pool: int = 0
+    complete: int = 0
+    planned: int = 0
+    done: int = 0
+    failed: Counter[str] = field(default_factory=Counter)
+    flips: Counter[str] = field(default_factory=Counter)
+    targets: Counter[str] = field(default_factory=Counter)
+    disagreements: list[Disagreement] = field(default_factory=list)
+
+    def add(self, result: ProblemResult) -> None:
+        outcomes = (*result.outcomes, *result.masked)
+        usable = sum(outcome.status in _USABLE for outcome in outcomes)
+        self.problems += 1
+        self.with_pool += result.pool is not None
+        self.complete += result.pool is not None and usable == result.planned
+        self.planned += result.planned
+        self.done += usable
+        if result.pool is None:
+            self.failed[f"{result.status} ({result.reason})"] += 1
+        self.failed.update(f"replay {o.reason}" for o in outcomes if o.status == "operational")
+        labels = result.labels(result.main_outcomes(), self.config.outcomes.no_answer)
+        self.flips.update(label.cell for label in labels if label.cell and not label.cell.endswith("neutral"))
+        self.targets.update(target.cell or "by list" for target in result.targets)
+        self.disagreements += find_disagreements(self.config, result)
 
 
-def _masked(config: RunConfig, results: Iterable[ProblemResult]) -> dict[str, str]:
+def _masked(config: RunConfig, found: Mapping[str, int]) -> dict[str, str]:
     """Return `found of asked for` by cell: a run may hold fewer stable effects than a rule asks for."""
     if config.masking is None:
         return {}
-    found = Counter(target.cell or "by list" for result in results for target in result.targets)
     asked: dict[str, int] = {str(cell): count for cell, count in config.masking.cases.items()}
     if config.masking.targets:
         asked["by list"] = len(config.masking.targets)
-    return {cell: f"{found[cell]} of {count}" for cell, count in asked.items()}
+    return {cell: f"{found.get(cell, 0)} of {count}" for cell, count in asked.items()}
 
 
 def _listed(counts: Mapping[str, object]) -> str:

@@ -14,8 +14,11 @@ from dhd_labels.config import load_config
 from dhd_labels.replay.run import run
 from dhd_labels.report.table import Table
 from tests.bench.grading import hostile, speed
+from tests.bench.memory import memory
+from tests.bench.outside import outside
 from tests.bench.plan import planning
 from tests.bench.ray_rows import ray_rows
+from tests.bench.slots import slots
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -56,5 +59,5 @@ def overhead() -> Table:
 
 
 if __name__ == "__main__":
-    for measure in (overhead, planning, speed, hostile, ray_rows):
+    for measure in (overhead, outside, slots, memory, planning, ray_rows, speed, hostile):
         Console(width=120).print(measure().to_rich())
