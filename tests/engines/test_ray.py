@@ -165,7 +165,7 @@ def test_a_worker_that_is_lost_again_and_again_fails_its_calls_and_then_the_stre
     engine = nodes.open({**SCRIPTED, "latency_s": 60}, workers=1)
     found: list[ChatReply] = []
     try:
-        with pytest.raises(EngineStoppedError, match="must have room for a worker of 'scripted-stochastic'"):
+        with pytest.raises(EngineStoppedError, match="must keep a worker of 'scripted-stochastic' alive, got 3 losses"):
             for group in engine.generate(_killing(engine)):
                 found += [reply for _, reply in group]
     finally:
