@@ -29,6 +29,8 @@ MOST_LOSSES = 3
 _LISTEN_S = 1.0
 _TAKE_S = 30.0
 _CLOSE_S = 20.0
+_THREADS = 4
+"""Calls that a worker can serve at once: one each to open, put, take and close."""
 _PASSED_ON = ("HF_TOKEN", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
 """Variables that engines read besides those that the config names."""
 
@@ -70,6 +72,7 @@ class RayEngine:
         self._members = [_Member(number) for number in range(config.workers)]
         self._placement: Placement[_Member] = Placement(lambda member: len(member.sent), config.ahead // 2)
         self._numbers = itertools.count()
+        self._stream = 0
         self._waiting: dict[int, _Sent[Any]] = {}
         self._error: DhdError | None = None
         self._last_loss: str | DhdError = ""
@@ -79,7 +82,7 @@ class RayEngine:
             num_cpus=config.cpus,
             num_gpus=config.gpus,
             scheduling_strategy="SPREAD",
-            concurrency_groups={"put": 1, "take": 1},
+            max_concurrency=_THREADS,
         )(Worker)
         try:
             for member in self._members:
@@ -102,6 +105,7 @@ class RayEngine:
             DhdError: as the engine in a worker raises it. Before either, every reply that came was handed over.
         """
         stream, ended = iter(requests), False
+        self._stream += 1
         self._placement.begin()
         try:
             while True:
@@ -124,7 +128,7 @@ class RayEngine:
             return
         self._closed = True
         try:
-            closing = [member.actor.close.options(concurrency_group="put").remote() for member in self._alive()]
+            closing = [member.actor.close.remote() for member in self._alive()]
             if closing:
                 self._ray.wait(closing, num_returns=len(closing), timeout=_CLOSE_S)
             for member in self._members:
@@ -150,17 +154,17 @@ class RayEngine:
             home.outbox.append(number)
         self._waiting.clear()
         for member in living:
-            if member.outbox:
+            if member.outbox and "put" not in member.calls.values():  # one at a time: they would overtake each other
                 jobs = [(number, member.sent[number].request) for number in member.outbox]
                 member.outbox = []
-                member.calls[member.actor.put.options(concurrency_group="put").remote(jobs)] = "put"
+                member.calls[member.actor.put.remote(self._stream, jobs)] = "put"
 
     def _forget(self) -> None:
-        """Tell the workers that nobody waits for the rest of a stream, if there is a rest."""
+        """Let the workers begin the next stream without requests, where any of this one are left."""
         self._waiting.clear()
         for member in self._members:
             if member.sent and member.state == "alive" and not self._closed:
-                member.actor.discard.options(concurrency_group="put").remote()
+                member.actor.put.remote(self._stream + 1, [])
             member.sent, member.outbox = {}, []
 
     def _listen(self) -> list[tuple[Any, ChatReply]]:
@@ -223,7 +227,7 @@ class RayEngine:
         return []
 
     def _take(self, member: _Member) -> None:
-        member.calls[member.actor.take.options(concurrency_group="take").remote(_TAKE_S)] = "take"
+        member.calls[member.actor.take.remote(_TAKE_S)] = "take"
 
     def _taken(self, member: _Member, taken: Taken) -> list[tuple[Any, ChatReply]]:
         """Take over replies, each once: one that nobody waits for is dropped."""
@@ -311,12 +315,18 @@ class RayEngine:
         """Return the error of a cluster without workers: what the last engine said, or what Ray did."""
         if isinstance(self._last_loss, DhdError):
             return self._last_loss
-        lost = f" The last one was lost: {self._last_loss}." if self._last_loss else ""
+        then = "Every answer so far is in the store; run the same command to go on"
+        name = self._config.public_name
+        if all(member.state == "gone" for member in self._members):
+            return EngineStoppedError(
+                f"The cluster must keep a worker of {name!r} alive, got {MOST_LOSSES} losses in a row without an "
+                f"answer, on {has_room(self._ray)}; of the last one Ray says: {self._last_loss}. Look for missing "
+                f"packages and for memory on the nodes (ray logs). {then}"
+            )
         return EngineStoppedError(
-            f"The cluster must have room for a worker of {self._config.public_name!r} ({self._config.cpus:g} CPUs and "
-            f"{self._config.gpus:g} GPUs), got none in {self._config.wait_s:g} s on {has_room(self._ray)}.{lost} Start "
-            "nodes with dhd-labels on them, or lower 'cpus' or 'gpus'. Every answer so far is in the store; run the "
-            "same command to go on"
+            f"The cluster must have room for a worker of {name!r} ({self._config.cpus:g} CPUs and "
+            f"{self._config.gpus:g} GPUs), got none in {self._config.wait_s:g} s on {has_room(self._ray)}. Start nodes "
+            f"(ray start --address=...), or lower 'cpus' or 'gpus'. {then}"
         )
 
 

@@ -74,10 +74,18 @@ class Worker:
         self._thread.start()
         return opened.get()
 
-    def put(self, jobs: list[Job]) -> None:
-        """Queue requests behind those that wait."""
+    def put(self, stream: int, jobs: list[Job]) -> None:
+        """Queue requests of a stream behind those that wait.
+
+        Streams are numbered upwards. The first call for one forgets those before: nobody waits for them any more.
+        """
         with self._changed:
-            self._jobs.extend(jobs)
+            if stream > self._stream:
+                self._stream = stream
+                self._jobs.clear()
+                self._replies = []
+            if stream == self._stream:
+                self._jobs.extend(jobs)
             self._changed.notify_all()
 
     def take(self, longest_s: float) -> Taken:
@@ -88,18 +96,10 @@ class Worker:
             self._replies, self._logged = [], []
             return taken
 
-    def discard(self) -> None:
-        """Forget all requests: nobody waits for them any more."""
-        with self._changed:
-            self._stream += 1
-            self._jobs.clear()
-            self._replies = []
-
     def close(self) -> None:
         """Stop the engine, so that what it started ends with it."""
         with self._changed:
             self._closed = True
-            self._stream += 1
             self._changed.notify_all()
         if self._thread:
             self._thread.join(_CLOSE_S)
@@ -111,9 +111,12 @@ class Worker:
             StopIteration: none waits now, or the stream was given up.
         """
         with self._changed:
-            if not self._jobs or stream != self._stream:
+            if not self._jobs or self._given_up(stream):
                 raise StopIteration
             return self._jobs.popleft()
+
+    def _given_up(self, stream: int) -> bool:
+        return self._closed or stream != self._stream
 
     def _live(self, config: ModelConfig, opened: SimpleQueue[EngineIdentity | DhdError]) -> None:
         """Open the engine, answer until it is closed or fails, and close it, all in one thread."""
@@ -147,7 +150,7 @@ class Worker:
         with contextlib.closing(groups):
             for group in groups:
                 with self._changed:
-                    if stream != self._stream:
+                    if self._given_up(stream):
                         return
                     self._replies += group
                     self._changed.notify_all()

@@ -161,11 +161,26 @@ def test_a_lost_process_is_replaced_and_a_run_goes_on(
         engine.close()
 
 
+def test_a_worker_that_is_not_like_the_others_stops_the_run(nodes: TwoNodes) -> None:
+    engine = nodes.open(SCRIPTED, workers=1)
+    member = engine._members[0]
+    try:
+        engine._opened(dataclasses.replace(member, host="b"), dataclasses.replace(engine.identity, version="2"))
+        with pytest.raises(DhdError, match=f"version: '1' on {member.host}, '2' on b. Install the same"):
+            list(engine.generate(enumerate(requests(1, 2))))
+        engine._error = None
+        engine._open(dataclasses.replace(member, host="b"), "b", "0.0.1")
+        with pytest.raises(DhdError, match=r"same version of dhd-labels, got 0\.0\.1 on b"):
+            list(engine.generate(enumerate(requests(1, 2))))
+    finally:
+        engine.close()
+
+
 def test_a_worker_that_is_lost_again_and_again_fails_its_calls_and_then_the_stream(nodes: TwoNodes) -> None:
     engine = nodes.open({**SCRIPTED, "latency_s": 60}, workers=1)
     found: list[ChatReply] = []
     try:
-        with pytest.raises(EngineStoppedError, match="must have room for a worker of 'scripted-stochastic'"):
+        with pytest.raises(EngineStoppedError, match="must keep a worker of 'scripted-stochastic' alive, got 3 losses"):
             for group in engine.generate(_killing(engine)):
                 found += [reply for _, reply in group]
     finally:

@@ -103,14 +103,14 @@ def test_replies_come_one_by_one_and_the_batch_is_not_emptied_between_deliveries
 ) -> None:
     engine = Echo(side_by_side=2)
     worker = hosted(engine)
-    worker.put([(0, request(10)), (1, request(11))])
+    worker.put(1, [(0, request(10)), (1, request(11))])
     engine.steps.release()
     assert take(worker, 1) == [(0, reply("10"))]
-    worker.put([(2, request(12))])
+    worker.put(1, [(2, request(12))])
     engine.steps.release(2)
     assert [number for number, _ in take(worker, 2)] == [1, 2]
     assert engine.streams == 1, "a request that came in time joined those in flight"
-    worker.put([(3, request(13))])
+    worker.put(1, [(3, request(13))])
     engine.steps.release()
     assert take(worker, 1) == [(3, reply("13"))], "and one that came later began anew"
 
@@ -118,7 +118,7 @@ def test_replies_come_one_by_one_and_the_batch_is_not_emptied_between_deliveries
 def test_draws_pass_through(hosted: Callable[[Echo], Worker]) -> None:
     engine = Echo()
     worker = hosted(engine)
-    worker.put([(0, request(5, n=3))])
+    worker.put(1, [(0, request(5, n=3))])
     engine.steps.release()
     ((_, found),) = take(worker, 1)
     assert [draw.text for draw in (found, *found.more)] == ["5", "5.1", "5.2"]
@@ -129,14 +129,15 @@ def test_a_stream_that_nobody_waits_for_is_dropped_and_the_next_one_loses_nothin
 ) -> None:
     engine = Echo(side_by_side=2)
     worker = hosted(engine)
-    worker.put([(number, request(number)) for number in range(5)])
+    worker.put(1, [(number, request(number)) for number in range(5)])
     engine.steps.release()
     assert len(take(worker, 1)) == 1
-    worker.discard()
-    worker.put([(number, request(number)) for number in range(10, 15)])
+    worker.put(2, [])
+    worker.put(1, [(7, request(7))])
+    worker.put(2, [(number, request(number)) for number in range(10, 15)])
     engine.steps.release(100)
     found = [number for number, _ in take(worker, 5)]
-    assert sorted(found)[-5:] == [10, 11, 12, 13, 14] and not {2, 3, 4} & set(found)
+    assert sorted(found)[-5:] == [10, 11, 12, 13, 14] and not {2, 3, 4, 7} & set(found)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +153,7 @@ def test_an_error_comes_after_the_replies_before_it_and_keeps_kind_and_text(
 ) -> None:
     engine = Echo(fails_at=2, error=raised)
     worker = hosted(engine)
-    worker.put([(number, request(number)) for number in range(5)])
+    worker.put(1, [(number, request(number)) for number in range(5)])
     engine.steps.release(100)
     replies: list[int] = []
     error: DhdError | None = None
