@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dhd_labels.benchmarks import ORACLE, read_problems, resolve_name
 from dhd_labels.benchmarks.problem_set import ProblemSet
 from dhd_labels.config import BenchmarkConfig, RunConfig, ScriptedConfig, answering
+from dhd_labels.engines.base import Turn
 from dhd_labels.errors import DhdError
 from dhd_labels.oracle import World
+from dhd_labels.protocol.prompts import integrator_turns, load_prompt
 from dhd_labels.records import Problem
 
 
@@ -20,6 +24,19 @@ def load_problems(config: RunConfig) -> tuple[tuple[Problem, ...], dict[str, int
         for reason, count in found.excluded.items():
             excluded[reason] = excluded.get(reason, 0) + count
     return tuple(problems), excluded
+
+
+def in_prompt_order(config: RunConfig, problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Return the problems so that those whose integrator prompts begin with the same turns follow each other.
+
+    Worked examples may depend on the kind of problem. Where kinds alternate, a small prefix cache forgets the examples
+    of one while it serves another, and computes them again each time. Otherwise the order stays.
+    """
+    prompt = load_prompt(config.roles.integrator.prompt)
+    groups: dict[tuple[Turn, ...], list[Problem]] = {}
+    for problem in problems:
+        groups.setdefault(integrator_turns(prompt, problem.visible(), ())[:-1], []).append(problem)
+    return tuple(problem for group in groups.values() for problem in group)
 
 
 def read_source(config: RunConfig, source: BenchmarkConfig, *, fetch: bool = True) -> ProblemSet:

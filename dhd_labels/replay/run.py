@@ -22,7 +22,7 @@ from dhd_labels.replay.judge import EVALUATOR, evaluator_calls
 from dhd_labels.replay.lock import RunLock
 from dhd_labels.replay.plan import Studies, call_of, choose_studies, first_problems, plan_replays
 from dhd_labels.replay.probe import CALLS, PROBES, run_probe
-from dhd_labels.replay.problems import load_problems
+from dhd_labels.replay.problems import in_prompt_order, load_problems
 from dhd_labels.replay.salvage import salvage
 from dhd_labels.replay.schedule import merged, sending_order
 from dhd_labels.replay.store import FILE_NAME, Store
@@ -90,7 +90,7 @@ def run(
         check_models(directory, store)
         write_run_file(directory)
         studies = choose_studies(config, every, store.all_studies())
-        problems = first_problems(config, every, studies, limit)
+        problems = in_prompt_order(config, first_problems(config, every, studies, limit))
         ordinals = {problem.problem_id: ordinal for ordinal, problem in enumerate(every)}
         with store.one_commit():
             for problem in problems:

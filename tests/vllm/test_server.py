@@ -113,10 +113,10 @@ def test_a_server_that_dies_loses_no_answer_and_the_next_run_completes(
     server: VllmServer, settings: dict[str, Any], tmp_path: Path
 ) -> None:
     def kill_in_the_middle(stage: str, done: int, total: int) -> None:
-        if stage == "integrator" and done == 5:
+        if stage == "integrator" and done == 3:
             server.kill()
 
-    changes = ("protocol.blocks=3", "protocol.alone_draws=1", "protocol.only_draws=0")
+    changes = ("protocol.blocks=2", "protocol.alone_draws=1", "protocol.only_draws=0")
     with pytest.raises(EngineStoppedError):
         run(run_config(server, *changes), tmp_path, progress=kill_in_the_middle)
     before = stored(tmp_path, "ticket, status, text")
