@@ -34,6 +34,14 @@ def test_permissions_follow_the_licences() -> None:
     assert terms["quickstart"] == ("apache-2.0", True, True, True, False)
 
 
+@pytest.mark.parametrize("size", [1, 50, 1200])
+def test_the_oracle_world_is_as_large_as_is_asked(size: int) -> None:
+    found = read_problems(BenchmarkConfig(name=ORACLE, size=size)).problems
+    whole = read_problems(BenchmarkConfig(name=ORACLE)).problems
+    assert len({problem.problem_id for problem in found}) == size
+    assert found[:50] == whole[:size]
+
+
 @pytest.mark.parametrize("name", ["quickstart", "oracle"])
 def test_the_facts_of_the_packages_own_sets_are_measured(name: str) -> None:
     found, entry = read_problems(BenchmarkConfig(name=name)), facts(name)

@@ -14,7 +14,7 @@ import pytest
 
 from dhd_labels.dataset import header, place, schema
 from dhd_labels.dataset.load import load, load_frame
-from dhd_labels.dataset.write import count_rows, write_dataset
+from dhd_labels.dataset.write import count_rows, write_dataset, writing_dataset
 from dhd_labels.errors import DhdError
 from tests.dataset.samples import SPLIT_OF, row, rows, write
 
@@ -222,6 +222,25 @@ def test_a_failed_rename_brings_the_old_data_set_back(labels: Path, monkeypatch:
     with pytest.raises(DhdError, match=r"cannot be written to .* no space left"):
         write(labels, {"messages": [row("messages")]})
     assert content(labels) == before
+
+
+def test_rows_may_come_in_any_order_of_configs(labels: Path, tmp_path: Path) -> None:
+    mixed = [(config, one) for config, found in rows().items() for one in found]
+    with writing_dataset(tmp_path / "out", split_of=SPLIT_OF, configs=rows()) as writer:
+        for config, one in sorted(mixed, key=lambda item: item[1]["problem_id"]):
+            writer.add(config, one)
+        assert writer.counts == count_rows(rows(), SPLIT_OF)
+        writer.finish((labels / header.CARD_NAME).read_text())
+    assert set(content(tmp_path / "out")) == set(content(labels))
+    for config in rows():
+        assert load_frame(tmp_path / "out", config).shape == load_frame(labels, config).shape
+
+
+def test_a_writer_that_is_not_finished_changes_nothing(labels: Path) -> None:
+    before = content(labels)
+    with writing_dataset(labels, split_of=SPLIT_OF) as writer:
+        writer.add("messages", row("messages"))
+    assert content(labels) == before and not list(labels.parent.glob(".*"))
 
 
 def test_a_crash_between_the_renames_is_repaired(labels: Path) -> None:

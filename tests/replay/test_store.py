@@ -84,6 +84,21 @@ def test_a_problem_that_changed_is_refused(path: Path) -> None:
     store.close()
 
 
+def test_one_commit_is_all_or_nothing_and_the_store_goes_on(path: Path) -> None:
+    store = Store.create_or_open(path)
+    store.add_problem(0, problem(), Studies())
+    with pytest.raises(DhdError, match="must be the one this run began with"), store.one_commit():
+        store.add_problem(1, problem(problem_id="t:2"), Studies())
+        store.add_problem(0, problem(reference="8"), Studies())
+    assert list(store.problems()) == [problem()]
+    with store.one_commit():
+        store.add_problem(1, problem(problem_id="t:2"), Studies())
+    store.close()
+    again = Store.create_or_open(path)
+    assert [found.problem_id for found in again.problems()] == ["t:1", "t:2"]
+    again.close()
+
+
 def test_a_file_of_another_program_is_refused_and_left_alone(path: Path) -> None:
     with sqlite3.connect(path) as db:
         db.execute("CREATE TABLE bookmarks (url TEXT)")
