@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Mapping
 from functools import cache
 from typing import Literal, get_args
 
@@ -69,12 +70,17 @@ def placements(helpful: int, harmful: int) -> tuple[tuple[tuple[int, ...], tuple
     )
 
 
-@cache
-def rank_placements(helpful: int, harmful: int) -> tuple[tuple[int | None, int | None, int], ...]:
-    """Return (lowest rank of the helpful side, highest rank of the harmful side, number of placements) triples.
+Ranks = tuple[int | None, int | None]
+"""(lowest rank of the helpful side, highest rank of the harmful side), None where a side has no slot."""
+_RANKS = (None, *range(POOL_SIZE))
+RANK_PAIRS: tuple[Ranks, ...] = tuple(pair for pair in itertools.product(_RANKS, repeat=2) if pair[0] != pair[1])
 
-    Ranks order the five slots by their removal successes. They are all that a maximum statistic needs: the most
-    helpful message is the one whose removal succeeds least often. None where a side has no slot.
+
+@cache
+def rank_placements(helpful: int, harmful: int) -> Mapping[Ranks, int]:
+    """Return the number of placements of the tested slots by the ranks that decide.
+
+    Ranks order the five slots by their removal successes. The lowest and the highest are all that a maximum statistic
+    needs: the most helpful message is the one whose removal succeeds least often.
     """
-    ways = Counter((min(a, default=None), max(b, default=None)) for a, b in placements(helpful, harmful))
-    return tuple((low, high, count) for (low, high), count in ways.items())
+    return Counter((min(a, default=None), max(b, default=None)) for a, b in placements(helpful, harmful))
