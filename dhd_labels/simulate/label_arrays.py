@@ -111,11 +111,8 @@ def _blocks(effects: FloatArray) -> _Values:
     _, first, place = np.unique(keys, return_index=True, return_inverse=True)
     patterns = counts.reshape(-1, _STEPS)[first]
     rows = [_interval(pattern) for pattern in patterns]
-    mean, low, high = (
-        np.array([row[i] for row in rows], dtype=np.float64)[place].reshape(keys.shape) for i in range(3)
-    )
-    stability = np.array([row[3] for row in rows], dtype=object)[place].reshape(keys.shape)
-    return _Values(mean, low, high, n_blocks, stability)
+    mean, low, high, stability = np.array(rows, dtype=np.float64).reshape(-1, 4).T[:, place].reshape(4, *keys.shape)
+    return _Values(mean, low, high, n_blocks, stability.astype(np.int64))
 
 
 def _interval(pattern: IntArray) -> tuple[float, float, float, int]:
