@@ -46,7 +46,7 @@ class Plan:
     draws: int = 1
 
 
-def simulate(plan: Plan, out: Path) -> dict[str, Any]:
+def simulate_dataset(plan: Plan, out: Path) -> dict[str, Any]:
     """Write the data set of a plan and return the content of its `simulation.json`.
 
     The same plan gives the same bytes with the same library versions.

@@ -19,7 +19,7 @@ from dhd_labels.dataset.stream import stream_dataset
 from dhd_labels.errors import DhdError
 from dhd_labels.replay.plan import Studies, plan_shape
 from dhd_labels.simulate import SCENARIOS, scenario, write
-from dhd_labels.simulate.write import Plan, simulate
+from dhd_labels.simulate.write import Plan, simulate_dataset
 from training.fit import FitOptions, fit_and_measure
 
 
@@ -30,7 +30,7 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
     world = scenario("mixed", missing=0.2, benchmarks=2, actors=2, integrators=2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(write, "CHUNK_PROBLEMS", 13)
-        simulate(Plan(world, 40, 3, seed=4), out)
+        simulate_dataset(Plan(world, 40, 3, seed=4), out)
     return out
 
 
@@ -40,7 +40,7 @@ def rows(folder: Path, config: str) -> pd.DataFrame:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_selector_is_fitted_on_every_scenario(name: str, tmp_path: Path) -> None:
-    truth = simulate(Plan(SCENARIOS[name], 60, 3, seed=1), tmp_path / "data")
+    truth = simulate_dataset(Plan(SCENARIOS[name], 60, 3, seed=1), tmp_path / "data")
     report = fit_and_measure(FitOptions("lgbm", str(tmp_path / "data")))
     assert report.gains[0].gain is not None and np.isfinite(report.gains[0].gain)
     messages = rows(tmp_path / "data", "messages")
@@ -116,7 +116,7 @@ def test_the_truth_counts_every_message(rich: Path) -> None:
 
 
 def test_a_near_deterministic_data_set_counts_its_mixed_problems(tmp_path: Path) -> None:
-    truth = simulate(Plan(scenario("mixed", difficulty="near-deterministic"), 200, 5, seed=1), tmp_path / "d")
+    truth = simulate_dataset(Plan(scenario("mixed", difficulty="near-deterministic"), 200, 5, seed=1), tmp_path / "d")
     blocks = rows(tmp_path / "d", "replays").dropna(subset=["block"])
     block = blocks.groupby(["problem_id", "block"])["correct"].agg(["min", "max"])
     mixed = (block["min"] != block["max"]).groupby("problem_id").any().sum()
@@ -126,7 +126,7 @@ def test_a_near_deterministic_data_set_counts_its_mixed_problems(tmp_path: Path)
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     world = scenario("reasoning", missing=0.1)
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        simulate(Plan(world, 30, 2, seed), tmp_path / name)
+        simulate_dataset(Plan(world, 30, 2, seed), tmp_path / name)
     names = data_files(tmp_path / "a")
     assert names == data_files(tmp_path / "b") and len(names) == 11
     content = {d: {n: (tmp_path / d / n).read_bytes() for n in names if (tmp_path / d / n).exists()} for d in "abc"}
@@ -145,8 +145,8 @@ def test_datasets_loads_it_with_the_declared_types_and_one_column_more(rich: Pat
 
 
 def test_replacing_an_older_simulation_leaves_nothing_of_it(tmp_path: Path) -> None:
-    simulate(Plan(SCENARIOS["null"], 60, 1, seed=1), tmp_path / "d")
-    simulate(Plan(SCENARIOS["reasoning"], 2, 1, seed=1), tmp_path / "d")
+    simulate_dataset(Plan(SCENARIOS["null"], 60, 1, seed=1), tmp_path / "d")
+    simulate_dataset(Plan(SCENARIOS["reasoning"], 2, 1, seed=1), tmp_path / "d")
     assert len(rows(tmp_path / "d", "problems")) == 2
     assert json.loads((tmp_path / "d/simulation.json").read_text())["scenario"] == "reasoning"
 
@@ -159,7 +159,7 @@ def test_a_table_with_other_columns_is_refused_and_nothing_is_written(tmp_path: 
 
 
 def test_one_problem_without_blocks(tmp_path: Path) -> None:
-    truth = simulate(Plan(SCENARIOS["correctness"], 1, 0, seed=1), tmp_path / "d")
+    truth = simulate_dataset(Plan(SCENARIOS["correctness"], 1, 0, seed=1), tmp_path / "d")
     messages = rows(tmp_path / "d", "messages")
     assert len(messages) == 5 and messages["trajectory_value"].isna().all()
     assert truth["attainable_from_text_se"] is None
@@ -201,5 +201,5 @@ def test_bad_options_exit_2_and_write_nothing(
 def test_a_folder_of_others_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(DhdError, match="holds other files"):
-        simulate(Plan(SCENARIOS["null"], 2, 1, seed=1), tmp_path)
+        simulate_dataset(Plan(SCENARIOS["null"], 2, 1, seed=1), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
