@@ -122,6 +122,19 @@ class SensitivityConfig(Frozen):
     integrator: CheckConfig | None = Field(default=None, description="`roles.other_integrator` on the same pools")
 
 
+class ReplayConfig(Frozen):
+    """How the matched blocks are given to the problems that get them."""
+
+    allocation: Literal["fixed", "screened"] = Field(
+        default="fixed",
+        description="`fixed`: `protocol.blocks` each. `screened`: one block each, and further ones, up to that number, "
+        "only where the seven answers of the first were neither all right nor all wrong, the most mixed first",
+    )
+    further_blocks: int | None = Field(
+        default=None, ge=1, description="most further blocks of all problems together under `screened`"
+    )
+
+
 class ProbeConfig(Frozen):
     """The start-up probe of the server's noise: real prompts asked alone and in a batch, cold and warm."""
 
@@ -167,6 +180,7 @@ class RunConfig(Frozen):
         "server without that noise, where a repeat is a copy and none is drawn",
     )
     probe: ProbeConfig = ProbeConfig()
+    replay: ReplayConfig = ReplayConfig()
     benchmark: BenchmarkConfig | None = None
     benchmarks: tuple[BenchmarkConfig, ...] = Field(
         default=(), description="several benchmarks, instead of `benchmark`"
@@ -325,6 +339,17 @@ class RunConfig(Frozen):
                 f"The 'protocol.merge_draws' must be false under noise regime {self.noise!r}, got true: at temperature "
                 "0 the draws of one request are copies"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _screening_has_blocks_to_give(self) -> RunConfig:
+        if self.replay.allocation == "screened" and self.protocol.blocks < MIN_BLOCKS:
+            raise ValueError(
+                f"The 'protocol.blocks' must be at least {MIN_BLOCKS} under 'replay.allocation: screened', the most that "
+                f"a problem can get, got {self.protocol.blocks}"
+            )
+        if self.replay.allocation == "fixed" and self.replay.further_blocks is not None:
+            raise ValueError("The 'replay.further_blocks' must not be set unless 'replay.allocation' is 'screened'")
         return self
 
     @model_validator(mode="after")

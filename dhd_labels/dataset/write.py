@@ -72,10 +72,10 @@ class DatasetWriter:
         for files in self._files.values():
             files.flush()
         self._close_files()
-        _check_card(card, self.counts)
-        _write_file(self._folder / CARD_NAME, plain_text(card))
+        check_card(card, self.counts)
+        write_file(self._folder / CARD_NAME, plain_text(card))
         if simulation is not None:
-            _write_file(self._folder / SIMULATION_NAME, simulation)
+            write_file(self._folder / SIMULATION_NAME, simulation)
         self.finished = True
 
 
@@ -182,7 +182,7 @@ class _ConfigFiles:
 
     def __init__(self, folder: Path, config: str, extra: Sequence[Column], stack: ExitStack) -> None:
         self._folder, self._config, self._stack = folder, config, stack
-        self._columns, self._schema = (*CONFIGS[config], *extra), _schema(config, extra)
+        self._columns, self._schema = (*CONFIGS[config], *extra), extended_schema(config, extra)
         self._waiting: dict[str, list[dict[str, Any]]] = {split: [] for split in SPLITS}
         self._writers: dict[str, pq.ParquetWriter] = {}
         self.counts = empty_rows()
@@ -217,7 +217,8 @@ class _ConfigFiles:
         self._waiting[split] = []
 
 
-def _schema(config: str, extra: Sequence[Column]) -> pa.Schema:
+def extended_schema(config: str, extra: Sequence[Column]) -> pa.Schema:
+    """Return the Arrow schema of a config with further columns at its end."""
     import datasets
 
     further = {column.name: datasets.Value(column.type) for column in extra}
@@ -231,7 +232,7 @@ def _split(row: Row, split_of: Mapping[str, str], name: str) -> str:
     return split
 
 
-def _check_card(card: str, counts: Mapping[str, Mapping[str, int]]) -> None:
+def check_card(card: str, counts: Mapping[str, Mapping[str, int]]) -> None:
     """Refuse a card that would describe, or make loaders look for, other files than these."""
     header = parse_header(card)
     if header is None:
@@ -243,5 +244,6 @@ def _check_card(card: str, counts: Mapping[str, Mapping[str, int]]) -> None:
         raise DhdError(f"The card's 'configs' must list the files that are written, {files}, got {dict(header.files)}.")
 
 
-def _write_file(path: Path, text: str) -> None:
+def write_file(path: Path, text: str) -> None:
+    """Write a text file, the same bytes on every system."""
     path.write_text(text, encoding="utf-8", newline="\n")

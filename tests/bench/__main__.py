@@ -13,6 +13,7 @@ from rich.console import Console
 from dhd_labels.config import load_config
 from dhd_labels.replay.run import run
 from dhd_labels.report.table import Table
+from tests.bench.exact import allocation, bootstrap, exact
 from tests.bench.grading import hostile, speed
 from tests.bench.memory import memory
 from tests.bench.outside import outside
@@ -59,5 +60,6 @@ def overhead() -> Table:
 
 
 if __name__ == "__main__":
-    for measure in (overhead, outside, slots, memory, planning, ray_rows, speed, hostile):
+    measures = (overhead, outside, slots, memory, planning, ray_rows, speed, hostile, exact, bootstrap, allocation)
+    for measure in measures:
         Console(width=120).print(measure().to_rich())
