@@ -24,7 +24,7 @@ from tests.vllm.server import MODEL, VllmServer, vllm_server
 BLOCK = 32
 CAPPED_BLOCKS = 60
 """Blocks of the small cache: about an eighth of what the prompts of all problems fill."""
-MANY, FEW = 32, 8
+MANY, FEW = 64, 8
 """Calls in flight: in the replay, and with the small cache, which has no room for more."""
 
 
