@@ -81,10 +81,6 @@ VLLM = ["engines.world={kind: vllm, model: org/tiny}"]
         (["engines.world.batch=0"], "greater than or equal to 1, got 0"),
         (["engines.world.model=/models/tiny"], "The 'name' of a vllm engine must be set when its 'model' is a folder"),
         (
-            ["noise=batch_invariant", "roles.integrator.temperature=0"],
-            "The 'engines.world.batch_invariant' must be true under noise regime 'batch_invariant', got false",
-        ),
-        (
             ["engines.vllm={kind: vllm, model: org/m, batsh: 3}"],
             "'engines.vllm.batsh' is unknown. Did you mean 'batch'?",
         ),

@@ -130,7 +130,7 @@ class OpenAIConfig(Frozen):
         default=32, ge=1, le=1000, description="most calls in flight; fewer while the server says that it is busy"
     )
     warm_up: bool = Field(
-        default=True, description="a problem's first call goes alone, so that the others find its prompt in the cache"
+        default=False, description="a problem's first call goes alone, so that the others find its prompt in the cache"
     )
     timeout_s: float = Field(default=600.0, gt=0, description="seconds until a call without an answer has failed")
     max_tries: int = Field(default=5, ge=1, le=50, description="HTTP tries of one call, waits in between")

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field, model_validator
 
 from dhd_labels.config.base import Frozen
-from dhd_labels.config.engines import EngineConfig, ModelConfig, OpenAIConfig, RoleConfig, VllmConfig, answering
+from dhd_labels.config.engines import EngineConfig, ModelConfig, OpenAIConfig, RoleConfig, answering
 from dhd_labels.errors import did_you_mean
 
 ACTOR_ROLES = ("recruiter", "hypothesizer", "integrator")
@@ -324,13 +324,6 @@ class RunConfig(Frozen):
             if self.noise != "sampled" and temperature > 0:
                 raise ValueError(
                     f"The 'roles.{name}.temperature' must be 0 under noise regime {self.noise!r}, got {temperature}"
-                )
-            engine = self.engine_of(name)
-            if self.noise == "batch_invariant" and isinstance(engine, VllmConfig) and not engine.batch_invariant:
-                raise ValueError(
-                    f"The 'engines.{self.role(name).engine}.batch_invariant' must be true under noise regime "
-                    "'batch_invariant', got false: without it vLLM's answers depend on the batch. Where the platform "
-                    "does not offer it, use 'noise: sampled'"
                 )
         if self.noise == "batch_invariant":
             _refuse_copies(self)

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from dhd_labels.config import RunConfig
+from dhd_labels.config import RunConfig, VllmConfig
 from dhd_labels.engines import open_engine
 from dhd_labels.engines.base import ChatEngine
 from dhd_labels.errors import DhdError
@@ -73,6 +73,7 @@ def run(
     """
     every, excluded = load_problems(config)
     check_targets(config, (problem.problem_id for problem in every))
+    _check_noise(config)
     if max_cost is not None:
         check_prices(config)
     _make_folder(run_dir)
@@ -237,6 +238,18 @@ class _Stages:
         """Yield what is known of each problem; read twice rather than held."""
         for problem in self.problems:
             yield collect_problem(self.store, self.config, self.models, problem)
+
+
+def _check_noise(config: RunConfig) -> None:
+    """Refuse a declaration that is known to be false. No error of the config: what was run so stays readable."""
+    for role in set(REPLAYING) & set(config.bound_roles):
+        engine = config.engine_of(role)
+        if config.noise == "batch_invariant" and isinstance(engine, VllmConfig) and not engine.batch_invariant:
+            raise DhdError(
+                f"The 'engines.{config.role(role).engine}.batch_invariant' must be true under noise regime "
+                "'batch_invariant', got false: without it vLLM's answers depend on the batch. On a machine that does "
+                "not offer it, use 'noise: sampled'"
+            )
 
 
 def _open_engines(config: RunConfig, stack: ExitStack) -> dict[str, ChatEngine]:

@@ -201,3 +201,14 @@ def test_draws_that_are_copies_are_called_so(tmp_path: Path) -> None:
     honest = run(oracle("protocol.blocks=2"), tmp_path / "sampled", limit=6)
     build(honest.directory, tmp_path / "honest")
     assert "copies" not in (tmp_path / "honest" / "README.md").read_text()
+
+
+def test_vllm_in_this_process_must_be_told_to_be_batch_invariant(tmp_path: Path) -> None:
+    """The declaration is known to be false, so nothing is started; what was run so before can still be read."""
+    engine = "engines.local={kind: vllm, model: org/tiny, revision: abc}"
+    once = ("protocol.blocks=0", "protocol.alone_draws=1", "protocol.only_draws=1", "protocol.share=true")
+    settings = (engine, "roles.integrator={engine: local, prompt: standard/integrator, temperature: 0, max_tokens: 9}")
+    config = oracle(*settings, "noise=batch_invariant", *once)
+    with pytest.raises(DhdError, match="'engines.local.batch_invariant' must be true under noise regime"):
+        run(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -22,8 +23,8 @@ from tests.vllm.server import MODEL, VllmServer, vllm_server
 
 BLOCK = 32
 CAPPED_BLOCKS = 60
-"""Blocks of the small cache: a fifth of what the prompts of all problems fill."""
-MANY, FEW = 32, 8
+"""Blocks of the small cache: about an eighth of what the prompts of all problems fill."""
+MANY, FEW = 64, 8
 """Calls in flight: in the replay, and with the small cache, which has no room for more."""
 
 
@@ -62,7 +63,9 @@ def _cold(server: VllmServer, work: Callable[[], Usage]) -> Timed:
 def _timed(work: Callable[[], Usage]) -> Timed:
     start = time.perf_counter()
     usage = work()
-    return Timed(usage, time.perf_counter() - start)
+    timed = Timed(usage, time.perf_counter() - start)
+    print(timed, file=sys.stderr, flush=True)  # minutes pass until the tables are there
+    return timed
 
 
 def _run(work: Workload, server: VllmServer, concurrency: int, folder: Path) -> Usage:

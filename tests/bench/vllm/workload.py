@@ -15,6 +15,7 @@ from dhd_labels.config.load import validate_config
 from dhd_labels.engines.base import ChatReply, ChatRequest
 from dhd_labels.protocol.roles import replay_call
 from dhd_labels.replay.plan import plan_replays
+from dhd_labels.replay.problems import in_prompt_order
 from dhd_labels.replay.run import run
 from dhd_labels.replay.store import FILE_NAME, Store
 from tests.vllm.server import MODEL
@@ -63,7 +64,7 @@ class Workload:
         """Return the replays of the plan in its order, as the engine gets them."""
         found: list[ChatRequest] = []
         with closing(Store.open_existing(self.folder / FILE_NAME)) as store:
-            for problem in store.problems():
+            for problem in in_prompt_order(self.config, store.problems()):
                 if pool := store.pool(problem.problem_id):
                     studies = store.studies(problem.problem_id)
                     plan = plan_replays(self.config, problem.problem_id, pool.pool_id, self.models, studies)
