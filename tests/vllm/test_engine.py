@@ -132,3 +132,22 @@ def test_an_abandoned_stream_leaves_the_engine_usable(engine: VllmEngine) -> Non
     next(stream)
     stream.close()
     assert answers(engine, request("Hi"))[0].text
+
+
+def test_requests_of_one_step_share_their_prefix_on_a_cold_cache(engine: VllmEngine) -> None:
+    """So a warming call is of no use here: one of eight that come at once computes the prompt, the others find it."""
+    engine._llm.reset_prefix_cache()
+    asked = [
+        request("How many words has this question, and how many of them are short? " * 4, seed) for seed in range(8)
+    ]
+    cached = sorted(reply.cached_tokens or 0 for reply in answers(engine, *asked))
+    assert cached[0] == 0 and all(count >= 64 for count in cached[1:]), cached
+
+
+def test_several_draws_of_one_prompt_come_as_one_reply(engine: VllmEngine) -> None:
+    asked = dataclasses.replace(request("Say a number and a colour.", 5, 16), n=4)
+    (reply,) = answers(engine, asked)
+    draws = (reply, *reply.more)
+    assert len(draws) == 4 and len({draw.text for draw in draws}) > 1
+    assert [draw.prompt_tokens is None for draw in draws] == [False, True, True, True], "the prompt was read once"
+    assert all(draw.completion_tokens for draw in draws) and {draw.model for draw in draws} == {reply.model}
