@@ -14,6 +14,8 @@ from dhd_labels.replay.call_rows import CallRow
 from dhd_labels.replay.cost import Budget
 from dhd_labels.replay.store import OTHER_MODEL, Store
 
+MOST_AGAIN = 1000
+"""Calls that may wait for the others before they are asked again; each holds its prompt."""
 NO_MODEL = "(none)"
 """What `served_as` says of a server whose answers carry no model id."""
 
@@ -130,7 +132,11 @@ class _Asked:
 
 @dataclass(slots=True)
 class _Execution:
-    """Answers calls with one engine. `held` are those that the budget did not admit when they were to be sent."""
+    """Answers calls with one engine.
+
+    `sources` are what is still to be sent, the last one first. `again` are calls whose answer could not be used, `held`
+    those that the budget did not admit when they were to be sent.
+    """
 
     engine: ChatEngine
     store: Store
@@ -139,45 +145,60 @@ class _Execution:
     tick: Callable[[], None]
     budget: Budget | None
     held: list[list[Call]] = field(default_factory=list)
+    again: list[Call] = field(default_factory=list)
+    sources: list[Iterator[list[Call]]] = field(default_factory=list)
 
     def run(self, calls: Iterable[Call]) -> None:
         """Make passes over the calls until each is settled."""
-        waiting = _together(calls)
+        self.sources.append(_together(calls))
         while True:
-            again, made = self._pass(waiting)
+            made = self._pass()
             if self.held and not made and self.budget:
                 call = self.held[0][0]
                 raise self.budget.refusal(call.role, call.request(0, merged=len(self.held[0]) > 1))
-            if not again and not self.held:
+            if not self.again and not self.held:
                 return
             # The answers that were in flight have cost less than was reserved, so there may be room for more calls.
-            waiting = itertools.chain(([call] for call in again), self.held, waiting)
+            self.sources.append(iter(self.held))
             self.held = []
+            self._ask_again()
 
-    def _pass(self, waiting: Iterator[list[Call]]) -> tuple[list[Call], int]:
-        """Send calls until none is left or one is held; return those to ask again, and how many were answered."""
-        again: list[Call] = []
+    def _pass(self) -> int:
+        """Send calls until none is left or one is held; return how many were answered."""
         made = self.tally.made
-        for group in self.engine.generate(self._requests(waiting)):
+        for group in self.engine.generate(self._requests()):
             answers = [answer for asked, reply in group for answer in self._answers(asked, reply)]
             self.store.add_calls([row for _, row in answers])
             for call, row in answers:
                 if self._settle(call, row.reply):
-                    again.append(call)
+                    self.again.append(call)
                 else:
                     self.tick()
             self._pay(group)
-        return again, self.tally.made - made
+        return self.tally.made - made
 
-    def _requests(self, waiting: Iterator[list[Call]]) -> Iterator[tuple[_Asked, ChatRequest]]:
-        for calls in waiting:
+    def _ask_again(self) -> None:
+        """Put what is to be asked again before all else, each call by itself."""
+        self.sources.append(iter([[call] for call in self.again]))
+        self.again = []
+
+    def _requests(self) -> Iterator[tuple[_Asked, ChatRequest]]:
+        while not self.held and (calls := self._next()):
             for asked in self._missing(calls):
                 if self.held or (self.budget and not self.budget.admit(asked.calls[0].role, asked.request)):
                     self.held.append(list(asked.calls))
                 else:
                     yield asked, asked.request
-            if self.held:
-                return
+
+    def _next(self) -> list[Call] | None:
+        """Return the next calls of one prompt. Nothing is lost when an engine stops in the middle of a pass."""
+        if len(self.again) >= MOST_AGAIN:
+            self._ask_again()
+        while self.sources:
+            if (calls := next(self.sources[-1], None)) is not None:
+                return calls
+            self.sources.pop()
+        return None
 
     def _missing(self, calls: Sequence[Call]) -> Iterator[_Asked]:
         """Yield what is to be asked of some calls of one prompt: all in one request, or those that are left."""

@@ -10,9 +10,14 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support import ROOT, cli
+from support import ROOT, cli, oracle
+
+from dhd_labels.replay import calls
+from dhd_labels.replay.run import run
+from tests.replay.test_studies import results
 
 SLOTS = 4
 SETTINGS = ["benchmark.size=8", "protocol.blocks=3", f"engines.world.slots={SLOTS}"]
@@ -84,3 +89,25 @@ def test_interrupt_exits_cleanly_and_goes_on(tmp_path: Path) -> None:
     assert "run the same command to go on" in out and "Traceback" not in err
     done = cli(*arguments(tmp_path / "run", "engines.world.latency_s=0.05"))
     assert done.returncode == 0 and ": 0 answers were in the store" not in done.stdout
+
+
+def test_what_is_asked_again_is_not_piled_up_and_gives_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A campaign with many unusable answers holds a bounded number of prompts; where the bound is changes no answer."""
+    settings = ("benchmark.size=8", "protocol.blocks=2", "engines.world.fault_rate=0.4")
+    piled = run(oracle(*settings), tmp_path / "piled")
+    most = 0
+    settle = calls._Execution._settle
+
+    def watched(execution: calls._Execution, *arguments: Any) -> bool:
+        nonlocal most
+        again = settle(execution, *arguments)
+        most = max(most, len(execution.again))
+        return again
+
+    monkeypatch.setattr(calls._Execution, "_settle", watched)
+    monkeypatch.setattr(calls, "MOST_AGAIN", 3)
+    bounded = run(oracle(*settings), tmp_path / "bounded")
+    assert most <= 3 + 8, "the calls of one group come on top"
+    assert results(piled) == results(bounded)

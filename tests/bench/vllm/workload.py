@@ -17,6 +17,7 @@ from dhd_labels.protocol.roles import replay_call
 from dhd_labels.replay.plan import plan_replays
 from dhd_labels.replay.problems import in_prompt_order
 from dhd_labels.replay.run import run
+from dhd_labels.replay.schedule import sending_order
 from dhd_labels.replay.store import FILE_NAME, Store
 from tests.vllm.server import MODEL
 
@@ -67,7 +68,9 @@ class Workload:
             for problem in in_prompt_order(self.config, store.problems()):
                 if pool := store.pool(problem.problem_id):
                     studies = store.studies(problem.problem_id)
-                    plan = plan_replays(self.config, problem.problem_id, pool.pool_id, self.models, studies)
+                    plan = sending_order(
+                        plan_replays(self.config, problem.problem_id, pool.pool_id, self.models, studies)
+                    )
                     found += [replay_call(self.config, problem.visible(), pool, replay).request(0) for replay in plan]
         return found
 
