@@ -1,5 +1,5 @@
 """Make DHD labels: `python -m dhd_labels plan | run | status | show | build | push | problems | grade |
-extract`.
+extract | simulate`.
 
     python -m dhd_labels plan quickstart
     python -m dhd_labels run quickstart --limit 1
@@ -215,6 +215,43 @@ def extract(path: Lines, out: Out = None) -> None:
 
     failed = write_results(path, out, extract_line, keep=False, say=typer.echo)
     raise typer.Exit(FAILED_RECORDS if failed else 0)
+
+
+@app.command()
+def simulate(
+    problems: Annotated[int, typer.Option(metavar="N", help="Problems, each with one pool of five messages.")],
+    blocks: Annotated[int, typer.Option(metavar="B", help="Matched blocks of each pool.")],
+    name: Annotated[
+        str, typer.Option("--scenario", metavar="NAME", help="null, correctness, reasoning, mixed or wording.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="DATASET_DIR", help="Folder of the data set.")],
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    draws: Annotated[int, typer.Option(help="Draws of each arm outside of blocks.")] = 1,
+    difficulty: Annotated[str, typer.Option(help="equal, spread, unequal or near-deterministic.")] = "spread",
+    pool_size_effect: Annotated[float, typer.Option(help="What each shown message adds to the logit of success.")] = 0,
+    missing: Annotated[float, typer.Option(help="Share of outcomes without a verdict, of four kinds alike.")] = 0,
+    benchmarks: Annotated[int, typer.Option(help="Number of benchmarks.")] = 1,
+    actors: Annotated[int, typer.Option(help="Actors; each writes a pool for every problem.")] = 1,
+    integrators: Annotated[int, typer.Option(help="Integrators; the n-th has effects 1/n as large.")] = 1,
+    json: Json = False,
+) -> None:
+    """Write a data set with known true effects and the gain that is attainable at best. Asks no model."""
+    from dhd_labels.simulate import scenario
+    from dhd_labels.simulate.command import simulate_and_describe
+    from dhd_labels.simulate.write import Plan
+
+    world = scenario(
+        name,
+        difficulty=difficulty,
+        pool_size_logit=pool_size_effect,
+        missing=missing,
+        benchmarks=benchmarks,
+        actors=actors,
+        integrators=integrators,
+    )
+    truth = simulate_and_describe(Plan(world, problems, blocks, seed, draws), out, None if json else console())
+    if json:
+        _print_json(truth)
 
 
 @app.command(name="check-token", hidden=True)

@@ -67,10 +67,10 @@ def write_dataset(
                 config: _write_config(partial, config, rows, split_of, tuple(extra_columns.get(config, ())))
                 for config, rows in tables.items()
             }
-            _check_card(card, counts)
-            _write_file(partial / CARD_NAME, plain_text(card))
+            check_card(card, counts)
+            write_file(partial / CARD_NAME, plain_text(card))
             if simulation is not None:
-                _write_file(partial / SIMULATION_NAME, simulation)
+                write_file(partial / SIMULATION_NAME, simulation)
             put_in_place(partial, target)
     except OSError as error:
         raise DhdError(
@@ -103,7 +103,7 @@ def _write_config(
     folder: Path, config: str, rows: Iterable[Row], split_of: Mapping[str, str], extra: Sequence[Column]
 ) -> dict[str, int]:
     """Stream the rows of a config into one file a split; return the rows of each."""
-    columns, schema = (*CONFIGS[config], *extra), _schema(config, extra)
+    columns, schema = (*CONFIGS[config], *extra), extended_schema(config, extra)
     counts = empty_rows()
     waiting: dict[str, list[dict[str, Any]]] = {split: [] for split in SPLITS}
     with ExitStack() as stack:
@@ -142,7 +142,8 @@ def _flush(
     waiting[split] = []
 
 
-def _schema(config: str, extra: Sequence[Column]) -> pa.Schema:
+def extended_schema(config: str, extra: Sequence[Column]) -> pa.Schema:
+    """Return the Arrow schema of a config with further columns at its end."""
     import datasets
 
     further = {column.name: datasets.Value(column.type) for column in extra}
@@ -156,7 +157,7 @@ def _split(row: Row, split_of: Mapping[str, str], name: str) -> str:
     return split
 
 
-def _check_card(card: str, counts: Mapping[str, Mapping[str, int]]) -> None:
+def check_card(card: str, counts: Mapping[str, Mapping[str, int]]) -> None:
     """Refuse a card that would describe, or make loaders look for, other files than these."""
     header = parse_header(card)
     if header is None:
@@ -168,5 +169,6 @@ def _check_card(card: str, counts: Mapping[str, Mapping[str, int]]) -> None:
         raise DhdError(f"The card's 'configs' must list the files that are written, {files}, got {dict(header.files)}.")
 
 
-def _write_file(path: Path, text: str) -> None:
+def write_file(path: Path, text: str) -> None:
+    """Write a text file, the same bytes on every system."""
     path.write_text(text, encoding="utf-8", newline="\n")
