@@ -77,19 +77,30 @@ def cluster_estimate(
 
 
 def _per_problem(table: FloatArray, problem: IntArray, stratum: IntArray) -> tuple[FloatArray, IntArray]:
-    _, first, place = np.unique(problem, return_index=True, return_inverse=True)
-    summed = np.column_stack([np.bincount(place, weights=column, minlength=len(first)) for column in table.T])
-    return summed, stratum[first]
+    summed = np.column_stack([np.bincount(problem, weights=column) for column in table.T])
+    strata = np.zeros(len(summed), dtype=np.int64)
+    strata[problem] = stratum
+    return summed, strata
 
 
 def _resampled_totals(table: FloatArray, strata: IntArray, rng: np.random.Generator) -> FloatArray:
     """Return (RESAMPLES, n_sums) totals of resampled problems."""
     totals = np.zeros((RESAMPLES, table.shape[1]))
     for stratum in np.unique(strata):
-        rows, counts = np.unique(table[strata == stratum], axis=0, return_counts=True)
+        rows, counts = _distinct(table[strata == stratum])
         share = counts / counts.sum()
         step = max(1, _CELLS // len(rows))
         for start in range(0, RESAMPLES, step):
             size = min(step, RESAMPLES - start)
             totals[start : start + size] += rng.multinomial(counts.sum(), share, size) @ rows
     return totals
+
+
+def _distinct(table: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Return the distinct rows, sorted, and how often each comes."""
+    code = np.zeros(len(table), dtype=np.int64)
+    for column in table.T:
+        values, place = np.unique(column, return_inverse=True)
+        code = np.unique(code * len(values) + place, return_inverse=True)[1]
+    _, first, counts = np.unique(code, return_index=True, return_counts=True)
+    return table[first], counts

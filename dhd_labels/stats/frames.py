@@ -42,7 +42,7 @@ ARMS = tuple(
         *(Arm.without(slot, k) for k in range(2, POOL_SIZE + 1) for slot in range(k)),
     )
 )
-"""The arms that tables read, by place in `Units.main`; other subsets are a selector's own business."""
+"""The arms that tables read, by place in `Units.main`; other subsets are a selector's own choice."""
 PLACE = {name: place for place, name in enumerate(ARMS)}
 ALONE, FULL = PLACE[Arm.alone().name], PLACE[Arm.full().name]
 ONLY = [PLACE[Arm.only(slot).name] for slot in range(POOL_SIZE)]
@@ -50,6 +50,7 @@ WITHOUT = [PLACE[Arm.without(slot).name] for slot in range(POOL_SIZE)]
 PREFIX = [ALONE, *(PLACE[Arm.prefix(k).name] for k in range(1, POOL_SIZE + 1))]
 """By K, 0 to 5."""
 
+_ARM_NAMES = (*ARMS, Arm.subset(()).kind)
 STATUSES = ("graded", "no_answer", "truncated", "operational", "undetermined")
 NO_ANSWER = -1
 ABSENT = -9
@@ -246,10 +247,13 @@ class _Outcomes:
     """Collects replay rows as small numbers, then places them."""
 
     def __init__(self, keys: pd.DataFrame) -> None:
-        import pandas as pd
+        import pyarrow as pa
 
         self._keys = keys
-        self._index = {name: pd.Index(keys[name].cat.categories) for name in (*UNIT_KEYS, *POOL_FACTS)}
+        self._index = {
+            name: pa.array(keys[name].cat.categories, type=pa.string()) for name in (*UNIT_KEYS, *POOL_FACTS)
+        }
+        self._arms, self._statuses = pa.array(_ARM_NAMES), pa.array(STATUSES)
         self._codes = {name: keys[name].cat.codes.to_numpy() for name in (*UNIT_KEYS, *POOL_FACTS)}
         code = self._join(*(self._codes[name] for name in UNIT_KEYS))
         self._order = np.argsort(code)
@@ -264,33 +268,32 @@ class _Outcomes:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add a batch of rows."""
-        frame = to_frame(iter([batch]), batch.schema.names)
-        if frame.empty:
+        if not batch.num_rows:
             return
-        codes = {name: self._known(frame, name) for name in (*UNIT_KEYS, *POOL_FACTS)}
+        codes = {name: _coded(batch.column(name), self._index[name]) for name in (*UNIT_KEYS, *POOL_FACTS)}
         joined = self._join(*(codes[name] for name in UNIT_KEYS))
         place = np.minimum(np.searchsorted(self._sorted, joined), len(self._sorted) - 1)
         unit = self._order[place]
-        self._refuse(frame, self._sorted[place] != joined, "must belong to messages of the data set, but there are none")
+        self._refuse(batch, self._sorted[place] != joined, "must belong to messages of the data set, but there are none")
         for name in POOL_FACTS:
             self._refuse(
-                frame, codes[name] != self._codes[name][unit], f"must have the {name!r} of the messages of its pool"
+                batch, codes[name] != self._codes[name][unit], f"must have the {name!r} of the messages of its pool"
             )
-        arm = _coded(frame["arm"], {**PLACE, "subset": -1}, -2)
-        self._refuse(frame, arm == -2, "must have an 'arm' of the protocol")
-        self._count("replays of other subsets", int((arm == -1).sum()))
-        block, draw = (frame[name].to_numpy(dtype=np.int64, na_value=-1) for name in ("block", "draw"))
-        self._refuse(frame, draw < 0, "must have a 'draw' of 0 or more")
-        self._refuse(frame, _misfit(arm, block, draw), "must be a full or removal draw of the block's plan")
-        status = _coded(frame["status"], {name: -i for i, name in enumerate(STATUSES)}, 1)
-        self._refuse(frame, status == 1, f"must have a 'status' of {', '.join(STATUSES)}")
-        verdict = frame["correct"].to_numpy(dtype=np.float64, na_value=np.nan)
-        self._refuse(frame, (status == 0) == np.isnan(verdict), "must have a 'correct' exactly when it is `graded`")
-        code = np.where(status == 0, np.nan_to_num(verdict), status).astype(np.int8)
-        tokens = sum(frame[name].to_numpy(dtype=np.float64, na_value=np.nan) for name in _TOKENS)
-        kept = arm >= 0
+        arm = _coded(batch.column("arm"), self._arms)
+        self._refuse(batch, arm < 0, "must have an 'arm' of the protocol")
+        block, draw, verdict = (_whole(batch.column(name)) for name in ("block", "draw", "correct"))
+        self._refuse(batch, draw < 0, "must have a 'draw' of 0 or more")
+        self._refuse(batch, _misfit(arm, block, draw), "of a block must be one of its two full draws or five removals")
+        status = _coded(batch.column("status"), self._statuses)
+        self._refuse(batch, status < 0, f"must have a 'status' of {', '.join(STATUSES)}")
+        self._refuse(batch, (status == 0) != (verdict >= 0), "must have a 'correct' exactly when it is `graded`")
+        code = np.where(status == 0, verdict, -status).astype(np.int8)
+        tokens = np.sum([_floats(batch.column(name)) for name in _TOKENS], axis=0, dtype=np.float32)
+        kept = arm < len(ARMS)
+        if not kept.all():
+            self.ignored["replay of another subset"] = self.ignored.get("replay of another subset", 0) + int((~kept).sum())
         small = (unit.astype(np.int32), arm.astype(np.int8), block.astype(np.int32), draw.astype(np.int32), code)
-        self._parts.append(tuple(part[kept] for part in (*small, np.asarray(tokens, dtype=np.float32))))
+        self._parts.append(tuple(part[kept] for part in (*small, tokens)))
 
     def arrays(self) -> tuple[SmallIntArray, SmallIntArray, SmallIntArray, FloatArray]:
         """Return the outcome codes outside blocks, of full draws, of removals, and mean tokens, as in `Units`."""
@@ -338,34 +341,43 @@ class _Outcomes:
             "Two runs may have been put together; build the data set from one run directory."
         )
 
-    def _known(self, frame: pd.DataFrame, name: str) -> npt.NDArray[Any]:
-        """Return the code of each value among those of the messages, -1 for others."""
-        values = frame[name].astype("category")
-        found = np.append(self._index[name].get_indexer(values.cat.categories), -1)
-        return found[values.cat.codes.to_numpy()]
-
-    def _count(self, reason: str, number: int) -> None:
-        if number:
-            self.ignored[reason] = self.ignored.get(reason, 0) + number
-
     @staticmethod
-    def _refuse(frame: pd.DataFrame, wrong: BoolArray, rule: str) -> None:
+    def _refuse(batch: pa.RecordBatch, wrong: BoolArray, rule: str) -> None:
         if wrong.any():
-            row = frame.iloc[int(wrong.argmax())]
+            row = batch.slice(int(wrong.argmax()), 1).to_pylist()[0]
             shown = ", ".join(f"{name} {row[name]}" for name in _REPLAYS)
             raise DhdError(f"A replay {rule}, got {shown} ({int(wrong.sum())} such rows). Build the data set again.")
 
 
-def _coded(values: pd.Series[Any], codes: dict[str, int], unknown: int) -> IntArray:
-    column = values.astype("category")
-    found = np.array([codes.get(name, unknown) for name in column.cat.categories] + [unknown], dtype=np.int64)
-    return found[column.cat.codes.to_numpy()]
+def _coded(column: pa.DictionaryArray, names: pa.Array) -> IntArray:
+    """Return the place of each text among `names`, -1 for others and nulls."""
+    import pyarrow.compute as pc
+
+    places = pc.index_in(column.dictionary, value_set=names).fill_null(-1).to_numpy(zero_copy_only=False)
+    index = column.indices.fill_null(len(places)).to_numpy(zero_copy_only=False)
+    found: IntArray = np.append(places, -1).astype(np.int64)[index]
+    return found
+
+
+def _whole(column: pa.Array) -> IntArray:
+    """Return whole numbers or verdicts, -1 for null."""
+    import pyarrow as pa
+
+    found: IntArray = column.cast(pa.int64()).fill_null(-1).to_numpy()
+    return found
+
+
+def _floats(column: pa.Array) -> npt.NDArray[np.float32]:
+    import pyarrow as pa
+
+    found: npt.NDArray[np.float32] = column.cast(pa.float32()).to_numpy(zero_copy_only=False)
+    return found
 
 
 def _misfit(arm: IntArray, block: IntArray, draw: IntArray) -> BoolArray:
     """Return which rows are in a block but have no place there."""
     full, removal = arm == FULL, np.isin(arm, WITHOUT)
-    fits = (full & (draw < FULL_DRAWS)) | (removal & (draw == 0)) | (arm == -1)
+    fits = (full & (draw < FULL_DRAWS)) | (removal & (draw == 0)) | (arm == len(ARMS))
     found: BoolArray = (block >= 0) & ~fits
     return found
 
