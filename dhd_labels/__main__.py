@@ -31,6 +31,9 @@ Limit = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Only N problems, from every benchmark and study in turn.")
 ]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a config key (dotted).")]
+Labels = Annotated[
+    str, typer.Argument(metavar="DATASET_DIR", help="Folder of a data set, or a Hub id org/name[@revision].")
+]
 Lines = Annotated[Path, typer.Argument(metavar="IN.jsonl", help="One JSON object a line.")]
 Out = Annotated[Path | None, typer.Option(metavar="F", help="Write here instead of to the screen.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
@@ -252,6 +255,25 @@ def simulate(
     truth = simulate_and_describe(Plan(world, problems, blocks, seed, draws), out, None if json else console())
     if json:
         _print_json(truth)
+
+
+@app.command()
+def stats(
+    labels: Labels,
+    json: Annotated[
+        str | None, typer.Option("--json", metavar="F", help="Write every table as JSON to F; `-` prints it instead.")
+    ] = None,
+) -> None:
+    """Print every table of a data set: counts, rates with intervals, exact tests, and what was left out and why."""
+    from dhd_labels.stats.command import compute, show, write_file, write_json
+
+    found = compute(labels)
+    if json == "-":
+        write_json(found, sys.stdout)
+        return
+    if json is not None:
+        write_file(found, Path(json))
+    show(found, console())
 
 
 @app.command(name="check-token", hidden=True)

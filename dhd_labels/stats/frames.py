@@ -150,7 +150,9 @@ def read_units(source: Source) -> Units:
         keys=keys,
         proposal=by_slot(_proposal(messages)),
         answer=by_slot(classes),
-        confidence=by_slot(messages["confidence_value"].fillna(messages["confidence_level"].map(_LEVELS).astype(float))),
+        confidence=by_slot(
+            messages["confidence_value"].fillna(messages["confidence_level"].map(_LEVELS).astype(float))
+        ),
         main=main,
         full=full,
         without=without,
@@ -274,7 +276,9 @@ class _Outcomes:
         joined = self._join(*(codes[name] for name in UNIT_KEYS))
         place = np.minimum(np.searchsorted(self._sorted, joined), len(self._sorted) - 1)
         unit = self._order[place]
-        self._refuse(batch, self._sorted[place] != joined, "must belong to messages of the data set, but there are none")
+        self._refuse(
+            batch, self._sorted[place] != joined, "must belong to messages of the data set, but there are none"
+        )
         for name in POOL_FACTS:
             self._refuse(
                 batch, codes[name] != self._codes[name][unit], f"must have the {name!r} of the messages of its pool"
@@ -291,7 +295,9 @@ class _Outcomes:
         tokens = np.sum([_floats(batch.column(name)) for name in _TOKENS], axis=0, dtype=np.float32)
         kept = arm < len(ARMS)
         if not kept.all():
-            self.ignored["replay of another subset"] = self.ignored.get("replay of another subset", 0) + int((~kept).sum())
+            self.ignored["replay of another subset"] = self.ignored.get("replay of another subset", 0) + int(
+                (~kept).sum()
+            )
         small = (unit.astype(np.int32), arm.astype(np.int8), block.astype(np.int32), draw.astype(np.int32), code)
         self._parts.append(tuple(part[kept] for part in (*small, tokens)))
 

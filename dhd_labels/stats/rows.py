@@ -13,6 +13,19 @@ from dhd_labels.report.table import Table
 from dhd_labels.stats.frames import GROUP_KEYS, IntArray, Units
 
 Row = dict[str, Any]
+_NAMES = ("policy", "cell", "condition", "diagnostic", "arm", "proposal", "pool_id", "change")
+"""Text columns that a row is known by; they are shown even when they are all the same."""
+_PROBABILITIES = ("p", "p_bh", "p_by", "floor", "best_floor", "smallest_p")
+_PLAIN = (*_PROBABILITIES, "tokens", "integrator_tokens")
+_DIFFERENCES = ("diff", "regret", "gain", "difference", "mean_shift")
+_INTERVALS = {
+    "ci_low": "",
+    "rate_ci_low": "rate,",
+    "accuracy_ci_low": "accuracy,",
+    "wilson_low": "Wilson",
+    "clustered_low": "clustered",
+}
+_LARGE = 100
 ALL = "all"
 """The benchmark of a row that pools several; its interval resamples within each of them."""
 
@@ -30,6 +43,7 @@ class StatTable:
         rows: one flat dictionary a row, all with the same keys; missing numbers are None.
         hidden: columns that people are not shown.
         note: anything else that a reader must know.
+        points: whether people are shown its fractions as percentages and points.
     """
 
     key: str
@@ -37,23 +51,29 @@ class StatTable:
     estimand: str
     unit: str
     null: str
-    rows: tuple[Row, ...]
+    rows: Sequence[Row]
     hidden: frozenset[str] = frozenset()
     note: str = ""
+    points: bool = False
 
     def to_table(self, most: int | None = None) -> Table:
-        """Return the table for people, with estimand, unit and null below; columns without any value are left out.
+        """Return the table for people, with estimand, unit and null below it.
+
+        Text that is the same in all rows is said once below; an interval is one cell; columns without any value are left
+        out.
 
         Args:
             most: rows to show; None for all.
         """
-        rows = self.rows if most is None else self.rows[:most]
-        columns = [name for name in self.columns if name not in self.hidden and self._has_value(name)]
-        cells = tuple(tuple(format_value(name, row[name]) for name in columns) for row in rows)
-        more = f" First {len(rows)} of {len(self.rows)} rows; all of them are in the JSON." * (
-            len(rows) < len(self.rows)
-        )
-        return Table(self.title, tuple(name.replace("_", " ") for name in columns), cells, self.says + more)
+        rows = list(self.rows if most is None else self.rows[:most])
+        shown = [name for name in self.columns if name not in self.hidden and any(r[name] is not None for r in rows)]
+        shared = {name: rows[0][name] for name in shown if self._is_shared(name, rows)}
+        columns = [name for name in shown if name not in shared and not name.endswith(("_high", "_reason"))]
+        cells = tuple(tuple(self._cell(name, row) for name in columns) for row in rows)
+        said = [f"All rows: {', '.join(f'{name} {value}' for name, value in shared.items())}."] if shared else []
+        if len(rows) < len(self.rows):
+            said.append(f"First {len(rows)} of {len(self.rows)} rows; all of them are in the JSON.")
+        return Table(self.title, tuple(map(self._heading, columns)), cells, " ".join([*said, self.says]))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -66,8 +86,40 @@ class StatTable:
         parts = (f"Estimand: {self.estimand}. Unit: {self.unit}. Null: {self.null}.", self.note)
         return " ".join(part for part in parts if part)
 
-    def _has_value(self, name: str) -> bool:
-        return any(row[name] is not None for row in self.rows)
+    @staticmethod
+    def _is_shared(name: str, rows: Sequence[Row]) -> bool:
+        first = rows[0][name]
+        return isinstance(first, str) and name not in _NAMES and all(row[name] == first for row in rows)
+
+    def _heading(self, name: str) -> str:
+        if name.endswith("_low"):
+            return f"{_INTERVALS.get(name, name.removesuffix('_low'))} 95 %".strip()
+        in_points = self.points and name not in _PLAIN and isinstance(self._first(name), float)
+        return name.replace("_", " ") + (
+            " (points)" if in_points and name in _DIFFERENCES else " %" if in_points else ""
+        )
+
+    def _first(self, name: str) -> Any:
+        return next((row[name] for row in self.rows if row[name] is not None), None)
+
+    def _cell(self, name: str, row: Row) -> str:
+        if not name.endswith("_low"):
+            return self._number(name, row[name])
+        high = name.removesuffix("low") + "high"
+        if row[name] is None:
+            return f"none: {row.get(name.removesuffix('low') + 'reason') or 'no data'}"
+        return f"[{self._number(name, row[name])}, {self._number(high, row[high])}]"
+
+    def _number(self, name: str, value: Any) -> str:
+        if value is None:
+            return "-"
+        if not isinstance(value, float):
+            return str(value)
+        if name in _PROBABILITIES:
+            return f"{value:.3g}"
+        if self.points and name not in _PLAIN:
+            return f"{100 * value:{'+' if name in _DIFFERENCES else ''}.2f}"
+        return f"{value:.4f}" if abs(value) < _LARGE else f"{value:.1f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +136,9 @@ class Group:
 def groups(units: Units) -> Iterator[Group]:
     """Yield every (benchmark, actor, integrator, order), and `all` benchmarks where there are several."""
     keys = units.keys
-    for (actor, integrator, order), rows in keys.groupby(list(GROUP_KEYS[1:]), observed=True, sort=True).indices.items():
+    for (actor, integrator, order), rows in keys.groupby(
+        list(GROUP_KEYS[1:]), observed=True, sort=True
+    ).indices.items():
         benchmark = keys["benchmark"].cat.codes.to_numpy()[rows].astype(np.int64)
         names = keys["benchmark"].cat.categories
         rest = {"actor": actor, "integrator": integrator, "order": order}
@@ -99,19 +153,3 @@ def number(value: Any) -> float | None:
     """Return a plain number, None for NaN and infinities: a data file has no such numbers."""
     found = float(value)
     return found if math.isfinite(found) else None
-
-
-def format_value(name: str, value: Any) -> str:
-    """Return a cell for people: p-values to three digits, other fractions to four decimals, missing as "-"."""
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        is_p = name in ("p", "p_bh", "p_by", "floor", "best_floor", "p_holm")
-        return f"{value:.3g}" if is_p else f"{value:.4f}" if abs(value) < 100 else f"{value:.1f}"
-    return str(value)
-
-
-def pair_of(values: Sequence[float]) -> tuple[float | None, float | None]:
-    """Return the ends of an interval as plain numbers."""
-    low, high = values
-    return number(low), number(high)

@@ -10,10 +10,12 @@ from math import factorial
 import numpy as np
 
 from dhd_labels.labels import bootstrap_interval, stability_of
+from dhd_labels.records import POOL_SIZE
 from dhd_labels.replay.plan import FULL_DRAWS
 from dhd_labels.stats.frames import ABSENT, FloatArray
-from dhd_labels.stats.rows import Group, Row, StatTable, number, pair_of
-from dhd_labels.stats.tables.study import Study, by_proposal
+from dhd_labels.stats.intervals import wilson
+from dhd_labels.stats.rows import Group, Row, StatTable, number
+from dhd_labels.stats.tables.study import Study, by_proposal, interval
 
 STABILITIES = ("stable_helpful", "indeterminate", "stable_harmful")
 _NULL_SUCCESS = tuple(np.arange(1, 20) / 20)
@@ -22,16 +24,6 @@ _NULL_SUCCESS = tuple(np.arange(1, 20) / 20)
 def repeat_tables(study: Study) -> list[StatTable]:
     """Return `identical_input`, `mean_value` and `stability`."""
     return [_identical_input(study), _mean_value(study), _stability(study)]
-
-
-def wilson(count: int, total: int) -> tuple[float | None, float | None]:
-    """Return the Wilson 95 % interval of a rate as fractions; (None, None) of nothing."""
-    from scipy import stats
-
-    if not total:
-        return None, None
-    ends = stats.binomtest(count, total).proportion_ci(method="wilson")
-    return float(ends.low), float(ends.high)
 
 
 def _identical_input(study: Study) -> StatTable:
@@ -49,11 +41,15 @@ def _identical_input(study: Study) -> StatTable:
             continue
         low, high = wilson(found, n)
         by_problem = study.estimate(group, *(m[group.units].sum(axis=1).astype(float) for m in (differ, compared)))
-        clustered = pair_of((by_problem.low, by_problem.high))
         rows.append(
             {
-                **group.keys, "disagree": found, "n": n, "rate": found / n if n else None, "wilson_low": low,
-                "wilson_high": high, "clustered_low": clustered[0], "clustered_high": clustered[1],
+                **group.keys,
+                "disagree": found,
+                "n": n,
+                "rate": found / n if n else None,
+                "wilson_low": number(low),
+                "wilson_high": number(high),
+                **interval(by_problem, "clustered_"),
                 "n_problems": by_problem.n,
             }  # fmt: skip
         )
@@ -61,7 +57,7 @@ def _identical_input(study: Study) -> StatTable:
         "identical_input", "Identical-input disagreement",
         "chance that two full draws of one block, the same input twice, end differently",
         "block; the Wilson interval takes blocks as independent, the clustered one resamples problems", "none",
-        tuple(rows), note="This is the noise that every one-draw effect contains.",
+        tuple(rows), note="This is the noise that every one-draw effect contains.", points=True,
     )  # fmt: skip
 
 
@@ -71,7 +67,9 @@ def _mean_value(study: Study) -> StatTable:
     for group in study.groups:
         found, proposal = value[group.units], study.units.proposal[group.units]
         known = np.isfinite(found)
-        study.exclude("mean_value", group, "message without a complete block", int((~known).sum()))
+        recorded = (study.units.without[group.units] != ABSENT).any(axis=(1, 2))
+        study.exclude("mean_value", group, "message of a pool without blocks", int((~recorded).sum()) * POOL_SIZE)
+        study.exclude("mean_value", group, "no complete block", int((~known & recorded[:, None]).sum()))
         if not known.any():
             continue
         study.exclude("mean_value", group, "proposal without a verdict", int((known & (proposal < 0)).sum()))
@@ -91,14 +89,12 @@ def _mean_value(study: Study) -> StatTable:
 
 
 def _value_row(study: Study, group: Group, name: str, sums: list[FloatArray], n: int) -> Row:
-    from dhd_labels.stats.clusters import ratio, ratio_difference
-
-    found = study.estimate(group, *sums, statistic=ratio if len(sums) == FULL_DRAWS else ratio_difference)
-    low, high = pair_of((found.low, found.high))
-    return {
-        **group.keys, "proposal": name, "mean": number(found.value), "ci_low": low, "ci_high": high, "n": n,
-        "n_problems": found.n,
-    }  # fmt: skip
+    """Return a row from value sums and counts of one proposal verdict, or of both for their difference."""
+    if len(sums) == len(("value", "count")):
+        found = study.estimate(group, *sums)
+    else:
+        found = study.difference(group, np.column_stack(sums[::2]), np.column_stack(sums[1::2]))
+    return {**group.keys, "proposal": name, "mean": found.value, **interval(found), "n": n, "n_problems": found.n}
 
 
 def _stability(study: Study) -> StatTable:
@@ -109,7 +105,6 @@ def _stability(study: Study) -> StatTable:
         proposal = units.proposal[group.units]
         if not blocks.any():
             continue
-        study.exclude("stability", group, "message without a complete block", int((blocks == 0).sum()))
         note = coverage_note(int(np.median(blocks[blocks > 0])))
         for name, code in (("correct", 1), ("wrong", 0), ("unknown", -1)):
             of_kind = stability[(proposal == code) & (blocks > 0)]

@@ -9,10 +9,12 @@ from functools import cached_property
 import numpy as np
 
 from dhd_labels.stats.checks import Checked
-from dhd_labels.stats.clusters import Estimate, Statistic, cluster_estimate, ratio
 from dhd_labels.stats.frames import FloatArray, IntArray, SmallIntArray, Units, accuracy, effect_success
+from dhd_labels.stats.intervals import Estimate, cluster_bootstrap, cluster_sums, contrast
 from dhd_labels.stats.rows import Group, Row, groups
 
+SEED = 0
+"""Seed of every resampling: equal data gives equal intervals."""
 PROPOSALS: Mapping[str, int] = {"correct": 1, "wrong": 0}
 """Codes of proposals with a verdict."""
 
@@ -50,13 +52,22 @@ class Study:
         """Return success by the rule for effects that the labels of this data set follow."""
         return effect_success(codes, no_answer_is_wrong=self.checked.no_answer == "incorrect")
 
-    def estimate(
-        self, group: Group, *sums: FloatArray, statistic: Statistic = ratio, rows: IntArray | None = None
-    ) -> Estimate:
-        """Return a statistic of (n_group,) sums with its problem-clustered interval."""
-        chosen = slice(None) if rows is None else rows
-        problem, stratum = self.problem[group.units][chosen], group.stratum[chosen]
-        return cluster_estimate([np.nan_to_num(values[chosen]) for values in sums], problem, stratum, statistic)
+    def estimate(self, group: Group, numerator: FloatArray, denominator: FloatArray) -> Estimate:
+        """Return sum of numerators over sum of denominators, (n_group,) each, with its problem-clustered interval."""
+        top, bottom, strata = self._by_problem(group, numerator, denominator)
+        return cluster_bootstrap(top, bottom, np.random.default_rng(SEED), strata)[0]
+
+    def difference(self, group: Group, numerator: FloatArray, denominator: FloatArray) -> Estimate:
+        """Return the first column's ratio minus the second's, from (n_group, 2) arrays; its interval is paired."""
+        top, bottom, strata = self._by_problem(group, numerator, denominator)
+        return contrast(top, bottom, np.random.default_rng(SEED), strata)
+
+    def _by_problem(self, group: Group, *sums: FloatArray) -> tuple[FloatArray, FloatArray, IntArray]:
+        """Return both arrays summed within each problem that adds to either, and the benchmark of each."""
+        _, first, place = np.unique(self.problem[group.units], return_index=True, return_inverse=True)
+        top, bottom = (cluster_sums(np.nan_to_num(values), place, len(first)) for values in sums)
+        counted = (bottom.reshape(len(first), -1) != 0).any(axis=1)
+        return top[counted], bottom[counted], group.stratum[first][counted]
 
     def mean_of(self, group: Group, values: FloatArray) -> Estimate:
         """Return the mean of (n_group,) values that are not NaN, with its interval."""
@@ -67,6 +78,11 @@ class Study:
         """Count what a table leaves out. Rows of pooled benchmarks repeat what their parts say, so they add nothing."""
         if count and group.keys["benchmark"] != "all":
             self.exclusions.append({"table": table, **group.keys, "reason": reason, "n": int(count)})
+
+
+def interval(found: Estimate, prefix: str = "ci_") -> Row:
+    """Return the ends of an interval as columns, and why there is none."""
+    return {f"{prefix}low": found.low, f"{prefix}high": found.high, f"{prefix}reason": found.reason}
 
 
 def nan_mean(values: FloatArray) -> FloatArray:

@@ -9,8 +9,8 @@ import numpy as np
 
 from dhd_labels.records import POOL_SIZE, Arm
 from dhd_labels.stats.frames import ABSENT, ALONE, FULL, ONLY, PLACE, PREFIX, FloatArray
-from dhd_labels.stats.rows import Group, Row, StatTable, number, pair_of
-from dhd_labels.stats.tables.study import Study, by_proposal, first_known
+from dhd_labels.stats.rows import Group, Row, StatTable
+from dhd_labels.stats.tables.study import Study, by_proposal, first_known, interval
 
 _UNIT = "message; intervals resample problems"
 _PAIR = "success with the message minus success without it, one draw against one draw of the same number"
@@ -84,7 +84,7 @@ def taxonomy_tables(study: Study) -> list[StatTable]:
     by_k: list[Row] = []
     for group in study.groups:
         parts = [Effects(e.replay, e.k, e.values[group.units], e.recorded) for e in effects]
-        parts = [e for e in parts if e.replay == "loo" and e.k == POOL_SIZE or np.isfinite(e.values).any()]
+        parts = [e for e in parts if (e.replay == "loo" and e.k == POOL_SIZE) or np.isfinite(e.values).any()]
         for e in parts:
             _count_excluded(study, group, e)
         counts += [row for e in parts for row in _taxonomy_rows(study, group, e)]
@@ -101,12 +101,12 @@ def taxonomy_tables(study: Study) -> list[StatTable]:
             "flips", "Flips, all K together",
             "rate: share of messages whose presence flips the outcome; helpful share: share of flips that help (its "
             "interval is ci_low to ci_high)",
-            _UNIT, "none", tuple(pooled), hidden=frozenset({"n_problems"}), note=how,
-        ),
+            _UNIT, "none", tuple(pooled), hidden=frozenset({"n_problems"}), note=how, points=True,
+    ),
         StatTable(
             "flips_by_k", "Flips by K", "as in the table of flips, for each prefix size", _UNIT, "none", tuple(by_k),
-            hidden=frozenset({"n_problems"}),
-        ),
+            hidden=frozenset({"n_problems"}), points=True,
+    ),
         _single_by_full(study),
     ]  # fmt: skip
 
@@ -134,13 +134,10 @@ def _flip_rows(study: Study, group: Group, replay: str, effects: list[Effects]) 
         helpful, flipped = ((chosen * found).sum(axis=1) for found in (values == 1, np.abs(values) == 1))
         eligible = (chosen * np.isfinite(values)).sum(axis=1)
         share, rate = study.estimate(group, helpful, flipped), study.estimate(group, flipped, eligible)
-        low, high = pair_of((share.low, share.high))
-        rate_low, rate_high = pair_of((rate.low, rate.high))
         yield {
             **group.keys, "replay": replay, "k": effects[0].k if len(effects) == 1 else None, "proposal": name,
-            "n": int(eligible.sum()), "flips": int(flipped.sum()), "rate": number(rate.value),
-            "rate_ci_low": rate_low, "rate_ci_high": rate_high, "helpful_share": number(share.value), "ci_low": low,
-            "ci_high": high, "n_problems": rate.n,
+            "n": int(eligible.sum()), "flips": int(flipped.sum()), "rate": rate.value,
+            **interval(rate, "rate_ci_"), "helpful_share": share.value, **interval(share), "n_problems": rate.n,
         }  # fmt: skip
 
 
@@ -171,5 +168,5 @@ def _single_by_full(study: Study) -> StatTable:
     return StatTable(
         "single_by_full", "Outcome with one message by outcome with the full pool (2 x 2)",
         "joint counts of success with only this message and success with all five, first graded draw of each",
-        "message", "none", tuple(rows), note="Missing outcomes are left out.",
+        "message", "none", tuple(rows), note="Missing outcomes are left out.", points=True,
     )  # fmt: skip
