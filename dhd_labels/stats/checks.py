@@ -1,4 +1,4 @@
-"""Do the labels of a data set follow from its replays? They are computed again from the outcomes and compared, all of them.
+"""Do the labels of a data set follow from its replays? All of them are computed again and compared.
 
 A data set whose label, interval, stability or cell was edited, or whose replays were, is refused with the name of the
 record: no table is made of numbers that contradict each other.
@@ -77,9 +77,9 @@ def _differs(stated: Any, found: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
 
     if found.dtype == object:
         both = pd.factorize(np.concatenate([stated.astype(object).to_numpy(), found]))[0]
-        return np.asarray(both[: len(found)] != both[len(found) :])
+        return np.asarray(both[: len(found)] != both[len(found) :], dtype=np.bool_)
     numbers = stated.to_numpy(dtype=np.float64, na_value=np.nan)
-    return ~np.isclose(numbers, found, rtol=0.0, atol=_TOLERANCE, equal_nan=True)
+    return np.asarray(~np.isclose(numbers, found, rtol=0.0, atol=_TOLERANCE, equal_nan=True), dtype=np.bool_)
 
 
 def _explain(units: Units, labels: Labels, wrong: npt.NDArray[np.int64]) -> str:

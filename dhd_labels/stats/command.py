@@ -20,6 +20,7 @@ from dhd_labels.stats.tables.accuracy import accuracy_tables
 from dhd_labels.stats.tables.problem_tests import test_tables
 from dhd_labels.stats.tables.repeats import repeat_tables
 from dhd_labels.stats.tables.routing import routing_table
+from dhd_labels.stats.tables.selection import selection_table
 from dhd_labels.stats.tables.studies import masking_tables, sensitivity_table
 from dhd_labels.stats.tables.study import Study
 from dhd_labels.stats.tables.taxonomy import taxonomy_tables
@@ -84,6 +85,7 @@ def _tables(study: Study, source: Source) -> Iterator[StatTable]:
     yield routing_table(study)
     yield from repeat_tables(study)
     yield from test_tables(study)
+    yield selection_table(study)
     yield from masking_tables(study, source)
     yield sensitivity_table(study)
 

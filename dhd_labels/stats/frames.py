@@ -1,13 +1,13 @@
 """From the files of a data set to arrays: one unit a (pool, integrator, order), its messages and all of its outcomes.
 
-Everything in `stats` is a function of `Units`. Outcomes are joined by (pool, integrator, order, arm, block, draw), never
-by their place in a list; what cannot be joined without doubt is an error that names the record.
+Outcomes are joined by (pool, integrator, order, arm, block, draw), never by their place in a list; what cannot be
+joined without doubt is an error that names the record.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -103,14 +103,19 @@ class Units:
         """Return some of the units."""
         index = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
         cells = (index[:, None] * POOL_SIZE + np.arange(POOL_SIZE)).ravel()
-        arrays = (self.proposal, self.answer, self.confidence, self.main, self.full, self.without, self.tokens)
-        return Units(
-            self.keys.iloc[index].reset_index(drop=True),
-            *(array[index] for array in arrays),
-            self.alone_answer[index],
-            self.labels.iloc[cells].reset_index(drop=True),
-            self.ignored,
-        )  # fmt: skip
+        return replace(
+            self,
+            keys=self.keys.iloc[index].reset_index(drop=True),
+            proposal=self.proposal[index],
+            answer=self.answer[index],
+            confidence=self.confidence[index],
+            main=self.main[index],
+            full=self.full[index],
+            without=self.without[index],
+            tokens=self.tokens[index],
+            alone_answer=self.alone_answer[index],
+            labels=self.labels.iloc[cells].reset_index(drop=True),
+        )
 
 
 def accuracy(codes: SmallIntArray) -> FloatArray:
@@ -172,9 +177,10 @@ def to_frame(batches: Iterator[pa.RecordBatch], columns: Sequence[str]) -> pd.Da
     if not found:
         return pd.DataFrame({name: pd.Series([], dtype=object) for name in columns})
     table = pa.Table.from_batches(found).unify_dictionaries()
-    return table.to_pandas(
+    frame: pd.DataFrame = table.to_pandas(
         types_mapper={pa.bool_(): pd.BooleanDtype(), pa.int32(): pd.Int32Dtype(), pa.int8(): pd.Int8Dtype()}.get
     )
+    return frame
 
 
 def _message_frame(source: Source) -> pd.DataFrame:
@@ -189,14 +195,14 @@ def _message_frame(source: Source) -> pd.DataFrame:
 def _unit_codes(messages: pd.DataFrame) -> tuple[IntArray, pd.DataFrame]:
     """Return (n_messages,) the unit of each message and the keys of the units, sorted."""
     by_key = messages.groupby(list(UNIT_KEYS), observed=True, sort=True)
-    codes = by_key.ngroup().to_numpy()
+    codes = by_key.ngroup().to_numpy().astype(np.int64)
     _, first = np.unique(codes, return_index=True)
     keys = messages.iloc[first][[*UNIT_KEYS, *POOL_FACTS]].reset_index(drop=True)
     for name in POOL_FACTS:
         of_pool = messages[name].cat.codes.groupby(messages["pool_id"], observed=True)
         mixed = of_pool.min() != of_pool.max()
         if mixed.any():
-            pool = mixed.index[mixed.to_numpy().argmax()]
+            pool = list(mixed.index)[int(mixed.to_numpy().argmax())]
             values = sorted(set(messages.loc[messages["pool_id"] == pool, name]))
             raise DhdError(
                 f"The {name!r} of the pool {pool} must be one for all of its messages, got {', '.join(values)}. "
@@ -292,7 +298,7 @@ class _Outcomes:
         self._refuse(batch, status < 0, f"must have a 'status' of {', '.join(STATUSES)}")
         self._refuse(batch, (status == 0) != (verdict >= 0), "must have a 'correct' exactly when it is `graded`")
         code = np.where(status == 0, verdict, -status).astype(np.int8)
-        tokens = np.sum([_floats(batch.column(name)) for name in _TOKENS], axis=0, dtype=np.float32)
+        tokens = _floats(batch.column("prompt_tokens")) + _floats(batch.column("completion_tokens"))
         kept = arm < len(ARMS)
         if not kept.all():
             self.ignored["replay of another subset"] = self.ignored.get("replay of another subset", 0) + int(

@@ -59,8 +59,7 @@ class StatTable:
     def to_table(self, most: int | None = None) -> Table:
         """Return the table for people, with estimand, unit and null below it.
 
-        Text that is the same in all rows is said once below; an interval is one cell; columns without any value are left
-        out.
+        Text that is the same in all rows is said once below; an interval is one cell; empty columns are left out.
 
         Args:
             most: rows to show; None for all.
@@ -135,18 +134,26 @@ class Group:
 
 def groups(units: Units) -> Iterator[Group]:
     """Yield every (benchmark, actor, integrator, order), and `all` benchmarks where there are several."""
-    keys = units.keys
-    for (actor, integrator, order), rows in keys.groupby(
-        list(GROUP_KEYS[1:]), observed=True, sort=True
-    ).indices.items():
-        benchmark = keys["benchmark"].cat.codes.to_numpy()[rows].astype(np.int64)
-        names = keys["benchmark"].cat.categories
-        rest = {"actor": actor, "integrator": integrator, "order": order}
-        for code in np.unique(benchmark):
+    codes = units.keys["benchmark"].cat.codes.to_numpy().astype(np.int64)
+    names = units.keys["benchmark"].cat.categories
+    for system, rows in systems(units):
+        benchmark = codes[rows]
+        for code in np.unique(benchmark).tolist():
             found = rows[benchmark == code]
-            yield Group({"benchmark": str(names[code]), **rest}, found, np.zeros(len(found), dtype=np.int64))
+            yield Group({"benchmark": str(names[code]), **system}, found, np.zeros(len(found), dtype=np.int64))
         if len(np.unique(benchmark)) > 1:
-            yield Group({"benchmark": ALL, **rest}, rows, benchmark)
+            yield Group({"benchmark": ALL, **system}, rows, benchmark)
+
+
+def systems(units: Units) -> Iterator[tuple[dict[str, str], IntArray]]:
+    """Yield every (actor, integrator, order) as columns, and the places of its units."""
+    names = list(GROUP_KEYS[1:])
+    found = units.keys.groupby(names, observed=True, sort=True)
+    place = found.ngroup().to_numpy()
+    for number in range(found.ngroups):
+        rows = np.flatnonzero(place == number).astype(np.int64)
+        first = units.keys.iloc[int(rows[0])]
+        yield {name: str(first[name]) for name in names}, rows
 
 
 def number(value: Any) -> float | None:

@@ -48,7 +48,8 @@ def plurality(classes: IntArray, verdict: FloatArray) -> FloatArray:
     winners = most_common(classes)
     count = winners.sum(axis=1)
     total = np.where(winners, verdict, 0.0).sum(axis=1)
-    return np.divide(total, count, out=np.zeros(len(classes)), where=count > 0)
+    found: FloatArray = np.divide(total, count, out=np.zeros(len(classes)), where=count > 0)
+    return found
 
 
 def most_common(classes: IntArray) -> SmallIntArray:
@@ -72,20 +73,29 @@ def _accuracy_by_k(study: Study) -> StatTable:
             study.exclude("accuracy_by_k", group, f"K={k}: outcome without a verdict", lost)
             rows.append({**group.keys, "k": k, "accuracy": found.value, **interval(found), "n": found.n})
     return StatTable(
-        "accuracy_by_k", "Accuracy by the number of messages shown",
+        "accuracy_by_k",
+        "Accuracy by the number of messages shown",
         "mean over problems of the mean success of the first K messages (nested prefixes, not random sets)",
-        "problem; intervals resample problems", "none", rows, note=f"Draws outside blocks only. {_RULE}", points=True,
-    )  # fmt: skip
+        "problem; intervals resample problems",
+        "none",
+        rows,
+        note=f"Draws outside blocks only. {_RULE}",
+        points=True,
+    )
 
 
 def _outcomes(study: Study) -> StatTable:
     rows = [row for group in study.groups for row in _outcome_rows(study, group)]
     return StatTable(
-        "outcomes", "How draws end, by arm",
+        "outcomes",
+        "How draws end, by arm",
         "share of each status among the recorded draws of an arm",
-        "draw", "none", rows,
-        note="Arms differ in prompt length, so compare how often each is cut off before comparing accuracies.", points=True,
-    )  # fmt: skip
+        "draw",
+        "none",
+        rows,
+        note="Arms differ in prompt length, so compare how often each is cut off before comparing accuracies.",
+        points=True,
+    )
 
 
 def _outcome_rows(study: Study, group: Group) -> Iterator[Row]:
@@ -129,12 +139,16 @@ def _majority(study: Study) -> StatTable:
             found = study.mean_of(group, np.where(usable, values, np.nan))
             rows.append({**group.keys, "diagnostic": name, "rate": found.value, **interval(found), "n": found.n})
     return StatTable(
-        "majority", "Majority and coverage of the proposals",
+        "majority",
+        "Majority and coverage of the proposals",
         "shares of problems in which the integrator is right with the full pool; more than half of the five proposals "
         "are right; the most common proposal is right (ties at random); at least one proposal is right",
-        "problem; intervals resample problems", "none", rows,
-        note="An unknown proposal is not right for `majority` and `some`; a most common one leaves its problem out.", points=True,
-    )  # fmt: skip
+        "problem; intervals resample problems",
+        "none",
+        rows,
+        note="An unknown proposal is not right for `majority` and `some`; a most common one leaves its problem out.",
+        points=True,
+    )
 
 
 def _full_success(study: Study) -> FloatArray:
@@ -149,14 +163,18 @@ def _full_success(study: Study) -> FloatArray:
 def _budget(study: Study) -> StatTable:
     rows = [row for group in study.groups for row in _budget_rows(study, group)]
     return StatTable(
-        "budget", "Accuracy against what it costs",
+        "budget",
+        "Accuracy against what it costs",
         "accuracy of the full pool, of one random message, and of votes among independent solves that cost as much; "
         "`independent_m` is the expected plurality vote of m solves, ties at random",
-        "problem; intervals resample problems, and all rows of a group are about the same problems", "none", rows,
+        "problem; intervals resample problems, and all rows of a group are about the same problems",
+        "none",
+        rows,
         note="Calls: one recruiter, one for each message written, one integrator. Tokens: prompt and completion of all "
         "calls, per problem; missing where the data set does not have the tokens of every call (those of recruiter and "
-        "writers are not in it). " + _RULE, points=True,
-    )  # fmt: skip
+        "writers are not in it). " + _RULE,
+        points=True,
+    )
 
 
 def _budget_rows(study: Study, group: Group) -> Iterator[Row]:
@@ -180,10 +198,15 @@ def _budget_rows(study: Study, group: Group) -> Iterator[Row]:
         complete = policy.startswith("independent_")
         tokens = per_solve * calls if complete else np.nan
         yield {
-            **group.keys, "policy": policy, "accuracy": found.value, **interval(found), "calls": calls,
-            "tokens": number(tokens), "integrator_tokens": number(tokens if complete else reads.get(policy, 0.0)),
+            **group.keys,
+            "policy": policy,
+            "accuracy": found.value,
+            **interval(found),
+            "calls": calls,
+            "tokens": number(tokens),
+            "integrator_tokens": number(tokens if complete else reads.get(policy, 0.0)),
             "n": found.n,
-        }  # fmt: skip
+        }
 
 
 def _mean(values: FloatArray) -> float:

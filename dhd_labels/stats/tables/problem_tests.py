@@ -14,18 +14,20 @@ from dhd_labels.stats.families import FAMILIES, NULLS, Family, Null
 from dhd_labels.stats.frames import ABSENT, GROUP_KEYS, IntArray, Units
 from dhd_labels.stats.multiplicity import discoveries
 from dhd_labels.stats.pooled import pooled_test
-from dhd_labels.stats.rows import Group, Row, StatTable
+from dhd_labels.stats.rows import Group, Row, StatTable, systems
 from dhd_labels.stats.tables.study import SEED, Study
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _NULL = (
-    "seven: the seven outcomes of a block are exchangeable; removals: its five removal draws are, so that a pure effect "
+    "seven: the seven outcomes of a block are exchangeable; removals: its five removal draws are, so that a "
+    "pure effect "
     "of the pool's size is no reason to reject"
 )
 _FAMILIES = (
-    "Families: wrong_helpful (wrong messages, helpful), correct_harmful (correct messages, harmful), off_diagonal (both), "
+    "Families: wrong_helpful (wrong messages, helpful), correct_harmful (correct messages, harmful), "
+    "off_diagonal (both), "
     "any (all messages, either direction)."
 )
 
@@ -107,13 +109,11 @@ class _Names(Sequence[str]):
 def _whole_groups(study: Study) -> Iterator[Group]:
     """Yield one group an (actor, integrator, order), all benchmarks in it, of the units that have blocks."""
     recorded = (study.units.full != ABSENT).any(axis=(1, 2)) | (study.units.without != ABSENT).any(axis=(1, 2))
-    keys = study.units.keys
-    by_group = keys.groupby(list(GROUP_KEYS[1:]), observed=True, sort=True).indices
-    for (actor, integrator, order), rows in by_group.items():
+    benchmark = study.units.keys["benchmark"].cat.codes.to_numpy().astype(np.int64)
+    for names, rows in systems(study.units):
         kept = rows[recorded[rows]]
         if len(kept):
-            names = {"benchmark": "", "actor": actor, "integrator": integrator, "order": order}
-            yield Group(names, kept, keys["benchmark"].cat.codes.to_numpy()[kept].astype(np.int64))
+            yield Group({"benchmark": "", **names}, kept, benchmark[kept])
 
 
 def _tests(study: Study, group: Group, blocks: Blocks, family: Family, null: Null) -> pd.DataFrame:
@@ -135,23 +135,37 @@ def _tests(study: Study, group: Group, blocks: Blocks, family: Family, null: Nul
     columns = {name: kept[name].to_numpy() for name in GROUP_KEYS}
     return pd.DataFrame(
         {
-            **columns, "problem_id": kept["problem_id"].to_numpy(), "pool_id": kept["pool_id"].to_numpy(),
-            "family": family, "null": null, "statistic": tests.statistic, "p": tests.p, "floor": tests.floor,
-            "best_floor": tests.best_floor, "p_bh": adjusted.p_bh, "p_by": adjusted.p_by, "n_blocks": tests.n_blocks,
+            **columns,
+            "problem_id": kept["problem_id"].to_numpy(),
+            "pool_id": kept["pool_id"].to_numpy(),
+            "family": family,
+            "null": null,
+            "statistic": tests.statistic,
+            "p": tests.p,
+            "floor": tests.floor,
+            "best_floor": tests.best_floor,
+            "p_bh": adjusted.p_bh,
+            "p_by": adjusted.p_by,
+            "n_blocks": tests.n_blocks,
         }
-    )  # fmt: skip
+    )
 
 
 def _problem_table(tests: pd.DataFrame) -> StatTable:
     ordered = tests.sort_values(["p_bh", "p"], kind="stable") if len(tests) else tests
     return StatTable(
-        "problem_tests", "Exact test of each problem",
+        "problem_tests",
+        "Exact test of each problem",
         "statistic: the largest trajectory value, signed by the family, among the tested messages of a pool",
-        "pool under one integrator and order", _NULL, FrameRows(ordered), hidden=frozenset({"problem_id"}),
-        note=f"p is exact. floor: the smallest p that this pool's success counts allow; best_floor: that any counts of as "
+        "pool under one integrator and order",
+        _NULL,
+        FrameRows(ordered),
+        hidden=frozenset({"problem_id"}),
+        note=f"p is exact. floor: the smallest p that this pool's success counts allow; best_floor: that any "
+        f"counts of as "
         f"many blocks allow. p_bh and p_by adjust over all pools of one actor, integrator, order, family and null, "
         f"p = 1 included. {_FAMILIES}",
-    )  # fmt: skip
+    )
 
 
 def _discovery_rows(tests: pd.DataFrame, group: Group, family: Family, null: Null) -> Iterator[Row]:
@@ -161,20 +175,30 @@ def _discovery_rows(tests: pd.DataFrame, group: Group, family: Family, null: Nul
     parts = [(str(name), tests[names == name]) for name in sorted(set(names))]
     for benchmark, part in (*parts, *([("all", tests)] if len(parts) > 1 else [])):
         yield {
-            **group.keys, "benchmark": benchmark, "family": family, "null": null, "n_tests": len(part),
-            "found_bh": int((part["p_bh"] <= Q).sum()), "found_by": int((part["p_by"] <= Q).sum()),
-            "smallest_p": float(part["p"].min()), "floor_below": int((part["floor"] * len(tests) <= Q).sum()),
-        }  # fmt: skip
+            **group.keys,
+            "benchmark": benchmark,
+            "family": family,
+            "null": null,
+            "n_tests": len(part),
+            "found_bh": int((part["p_bh"] <= Q).sum()),
+            "found_by": int((part["p_by"] <= Q).sum()),
+            "smallest_p": float(part["p"].min()),
+            "floor_below": int((part["floor"] * len(tests) <= Q).sum()),
+        }
 
 
 def _discovery_table(rows: list[Row]) -> StatTable:
     return StatTable(
-        "discoveries", "Problems found at a false discovery rate of 0.05",
+        "discoveries",
+        "Problems found at a false discovery rate of 0.05",
         "number of pools whose adjusted p of the exact test is at most 0.05",
-        "pool under one integrator and order", _NULL, rows,
-        note=f"floor_below: pools whose counts allow a p small enough to be found alone (floor x tests at most 0.05); the "
+        "pool under one integrator and order",
+        _NULL,
+        rows,
+        note=f"floor_below: pools whose counts allow a p small enough to be found alone (floor x tests at most "
+        f"0.05); the "
         f"others can only be found together with more. Adjusted over all benchmarks. {_FAMILIES}",
-    )  # fmt: skip
+    )
 
 
 def _pooled(study: Study) -> StatTable:
@@ -199,12 +223,15 @@ def _pooled(study: Study) -> StatTable:
                         "draws": found.draws,
                         "n": found.n_messages,
                         "n_pools": found.n_pools,
-                    }  # fmt: skip
+                    }
                 )
     return StatTable(
-        "pooled_test", "More repeatable effects than noise makes?",
+        "pooled_test",
+        "More repeatable effects than noise makes?",
         f"statistic: number of messages that are stable over their blocks ({FULL_DRAWS} full draws and five removals "
         "each); expected: its mean under the null",
-        "message; the pools are independent", _NULL, rows,
+        "message; the pools are independent",
+        _NULL,
+        rows,
         note=f"method exact: the convolution over pools; monte_carlo: seeded null data sets, add-one p. {_FAMILIES}",
-    )  # fmt: skip
+    )

@@ -15,7 +15,7 @@ from dhd_labels.replay.plan import FULL_DRAWS
 from dhd_labels.stats.frames import ABSENT, FloatArray
 from dhd_labels.stats.intervals import wilson
 from dhd_labels.stats.rows import Group, Row, StatTable, number
-from dhd_labels.stats.tables.study import Study, by_proposal, interval
+from dhd_labels.stats.tables.study import Study, by_proposal, interval, nan_mean
 
 STABILITIES = ("stable_helpful", "indeterminate", "stable_harmful")
 _NULL_SUCCESS = tuple(np.arange(1, 20) / 20)
@@ -27,20 +27,22 @@ def repeat_tables(study: Study) -> list[StatTable]:
 
 
 def _identical_input(study: Study) -> StatTable:
-    graded = study.units.full >= 0
-    compared, recorded = graded.all(axis=2), (study.units.full != ABSENT).any(axis=2)
-    differ = compared & (study.units.full[:, :, 0] != study.units.full[:, :, 1])
+    full = study.units.full
+    compared, recorded = np.all(full >= 0, axis=2), np.any(full != ABSENT, axis=2)
+    once = np.any(full == ABSENT, axis=2) & recorded
+    differ = compared & (full[:, :, 0] != full[:, :, 1])
     rows: list[Row] = []
     for group in study.groups:
-        n, found = int(compared[group.units].sum()), int(differ[group.units].sum())
-        lost = recorded[group.units] & ~compared[group.units]
-        once = (study.units.full[group.units] == ABSENT).any(axis=2) & lost
-        study.exclude("identical_input", group, "block with one full draw", int(once.sum()))
-        study.exclude("identical_input", group, "full draw without a verdict", int((lost & ~once).sum()))
-        if not recorded[group.units].any():
+        first = study.common_blocks(group)
+        drawn, same, unlike, single = (part[group.units][:, :first] for part in (recorded, compared, differ, once))
+        study.exclude("identical_input", group, "block with one full draw", int(single.sum()))
+        lost = int((drawn & ~same & ~single).sum())
+        study.exclude("identical_input", group, "full draw without a verdict", lost)
+        if not drawn.any():
             continue
+        n, found = int(same.sum()), int(unlike.sum())
         low, high = wilson(found, n)
-        by_problem = study.estimate(group, *(m[group.units].sum(axis=1).astype(float) for m in (differ, compared)))
+        by_problem = study.estimate(group, *(part.sum(axis=1).astype(np.float64) for part in (unlike, same)))
         rows.append(
             {
                 **group.keys,
@@ -51,23 +53,43 @@ def _identical_input(study: Study) -> StatTable:
                 "wilson_high": number(high),
                 **interval(by_problem, "clustered_"),
                 "n_problems": by_problem.n,
-            }  # fmt: skip
+                "blocks_used": _used(first),
+            }
         )
     return StatTable(
-        "identical_input", "Identical-input disagreement",
+        "identical_input",
+        "Identical-input disagreement",
         "chance that two full draws of one block, the same input twice, end differently",
-        "block; the Wilson interval takes blocks as independent, the clustered one resamples problems", "none",
-        tuple(rows), note="This is the noise that every one-draw effect contains.", points=True,
-    )  # fmt: skip
+        "block; the Wilson interval takes blocks as independent, the clustered one resamples problems",
+        "none",
+        rows,
+        note="This is the noise that every one-draw effect contains.",
+        points=True,
+    )
+
+
+def _used(first: int | None) -> str:
+    """Say which blocks an estimate is from; see `Study.common_blocks`."""
+    return "all" if first is None else f"first {first} of each problem"
+
+
+def block_values(study: Study, group: Group) -> FloatArray:
+    """Return (n_group, 5) trajectory values from the blocks that every problem of the group has."""
+    first = study.common_blocks(group)
+    if first is None:
+        value: FloatArray = study.checked.labels.trajectory_value[group.units]
+        return value
+    full, without = (codes[group.units][:, :first] for codes in (study.units.full, study.units.without))
+    effects = study.effect(full).mean(axis=2)[:, :, None] - study.effect(without)
+    return nan_mean(effects.transpose(0, 2, 1))
 
 
 def _mean_value(study: Study) -> StatTable:
-    value = study.checked.labels.trajectory_value
     rows: list[Row] = []
     for group in study.groups:
-        found, proposal = value[group.units], study.units.proposal[group.units]
+        found, proposal = block_values(study, group), study.units.proposal[group.units]
         known = np.isfinite(found)
-        recorded = (study.units.without[group.units] != ABSENT).any(axis=(1, 2))
+        recorded = study.recorded_blocks[group.units] > 0
         study.exclude("mean_value", group, "message of a pool without blocks", int((~recorded).sum()) * POOL_SIZE)
         study.exclude("mean_value", group, "no complete block", int((~known & recorded[:, None]).sum()))
         if not known.any():
@@ -77,24 +99,35 @@ def _mean_value(study: Study) -> StatTable:
         for name, chosen in by_proposal(proposal):
             part = [(chosen * np.nan_to_num(found)).sum(axis=1), (chosen * known).sum(axis=1)]
             sums += part
-            rows.append(_value_row(study, group, name, part, int(part[1].sum())))
-        rows.append(_value_row(study, group, "correct_minus_wrong", sums, int(sums[1].sum() + sums[3].sum())))
+            rows.append(_value_row(study, group, name, part))
+        rows.append(_value_row(study, group, "correct_minus_wrong", sums))
     return StatTable(
-        "mean_value", "Mean trajectory value by proposal",
+        "mean_value",
+        "Mean trajectory value by proposal",
         "mean over messages of the trajectory value: mean over complete blocks of (mean of the two full draws minus "
         "the draw without the message); positive is helpful",
-        "message; intervals resample problems", "none", tuple(rows),
+        "message; intervals resample problems",
+        "none",
+        rows,
         note="Removing a message also makes the pool smaller; the value includes that.",
-    )  # fmt: skip
+    )
 
 
-def _value_row(study: Study, group: Group, name: str, sums: list[FloatArray], n: int) -> Row:
+def _value_row(study: Study, group: Group, name: str, sums: list[FloatArray]) -> Row:
     """Return a row from value sums and counts of one proposal verdict, or of both for their difference."""
     if len(sums) == len(("value", "count")):
         found = study.estimate(group, *sums)
     else:
         found = study.difference(group, np.column_stack(sums[::2]), np.column_stack(sums[1::2]))
-    return {**group.keys, "proposal": name, "mean": found.value, **interval(found), "n": n, "n_problems": found.n}
+    return {
+        **group.keys,
+        "proposal": name,
+        "mean": found.value,
+        **interval(found),
+        "n": int(sum(part.sum() for part in sums[1::2])),
+        "n_problems": found.n,
+        "blocks_used": _used(study.common_blocks(group)),
+    }
 
 
 def _stability(study: Study) -> StatTable:
@@ -112,12 +145,15 @@ def _stability(study: Study) -> StatTable:
                 n = int((of_kind == label).sum())
                 rows.append({**group.keys, "proposal": name, "label": label, "n": n, "coverage_note": note})
     return StatTable(
-        "stability", "Stable and indeterminate messages",
+        "stability",
+        "Stable and indeterminate messages",
         "counts of messages whose exact 95 % bootstrap interval over their blocks lies above 0, below 0 or neither",
-        "message", "none: this is a description, not a test",
-        tuple(rows), hidden=frozenset({"coverage_note"}),
+        "message",
+        "none: this is a description, not a test",
+        tuple(rows),
+        hidden=frozenset({"coverage_note"}),
         note=f"{rows[0]['coverage_note']} Claims rest on the exact tests." if rows else "",
-    )  # fmt: skip
+    )
 
 
 @cache

@@ -19,13 +19,19 @@ def routing_table(study: Study) -> StatTable:
     """Return `routing`."""
     rows = [row for group in study.groups for row in _rows(study, group)]
     return StatTable(
-        "routing", "One message only: which one?",
-        "mean over problems of the success of the arm that a policy chooses; diff: minus that of a random message on the "
+        "routing",
+        "One message only: which one?",
+        "mean over problems of the success of the arm that a policy chooses; diff: minus that of a random "
+        "message on the "
         "same problems (its interval is ci_low to ci_high); regret: what the best single message would add",
-        "problem; intervals resample problems, paired", "none: the interval of diff describes", rows,
-        note="Ties are broken at random, in expectation. Oracles know verdicts or outcomes: they are bounds, not systems. "
-        "The best single outcome is chosen after the fact, so it also gains from noise.", points=True,
-    )  # fmt: skip
+        "problem; intervals resample problems, paired",
+        "none: the interval of diff describes",
+        rows,
+        note="Ties are broken at random, in expectation. Oracles know verdicts or outcomes: they are bounds, "
+        "not systems. "
+        "The best single outcome is chosen after the fact, so it also gains from noise.",
+        points=True,
+    )
 
 
 def choices(units: Units) -> dict[str, FloatArray]:
@@ -74,6 +80,6 @@ def _rows(study: Study, group: Group) -> list[Row]:
                 "regret": regret,
                 "oracle": policy in ORACLES,
                 "n": found.n,
-            }  # fmt: skip
+            }
         )
     return rows

@@ -46,19 +46,29 @@ def masking_tables(study: Study, source: Source) -> list[StatTable]:
             tests += _contrast_rows(keys, str(cell), part)
     return [
         StatTable(
-            "masking", "Success with a part of one message masked",
+            "masking",
+            "Success with a part of one message masked",
             "mean over target messages of the mean success over graded draws of a condition",
-            "target message; intervals resample problems", "none", rows,
-            note="repeat is full again, byte for byte: their difference is noise. Cells name what the target was chosen "
-            "for, so full and removal of a chosen target are not fair estimates of its effect.", points=True,
-    ),
+            "target message; intervals resample problems",
+            "none",
+            rows,
+            note="repeat is full again, byte for byte: their difference is noise. Cells name what the target "
+            "was chosen "
+            "for, so full and removal of a chosen target are not fair estimates of its effect.",
+            points=True,
+        ),
         StatTable(
-            "masking_tests", "Masking: paired exact tests",
+            "masking_tests",
+            "Masking: paired exact tests",
             "mean over targets of success under the condition minus success under the other",
-            "target message", "each target's difference is symmetric about 0", tests, hidden=frozenset({"zeros"}),
-            note=f"Method: {METHOD}. Zero differences {ZEROS}. p_bh adjusts over the contrasts of one cell.", points=True,
-    ),
-    ]  # fmt: skip
+            "target message",
+            "each target's difference is symmetric about 0",
+            tests,
+            hidden=frozenset({"zeros"}),
+            note=f"Method: {METHOD}. Zero differences {ZEROS}. p_bh adjusts over the contrasts of one cell.",
+            points=True,
+        ),
+    ]
 
 
 def read_masking(source: Source) -> pd.DataFrame:
@@ -85,7 +95,8 @@ def read_masking(source: Source) -> pd.DataFrame:
         row = frame[twice].iloc[0]
         raise DhdError(
             f"A masked draw must be recorded once, but pool {row['pool_id']}, slot {row['slot']} has several of "
-            f"{row['condition']}, repeat {row['repeat']}, draw {row['draw']}. Build the data set from one run directory."
+            f"{row['condition']}, repeat {row['repeat']}, draw {row['draw']}. Build the data set from one run "
+            f"directory."
         )
     graded = (frame["status"] == "graded").to_numpy()
     verdict = frame["correct"].to_numpy(dtype=np.float64, na_value=np.nan)
@@ -158,9 +169,14 @@ def _success_rows(keys: Row, cell: str, targets: pd.DataFrame) -> Iterator[Row]:
                 by_problem["sum"].to_numpy(), by_problem["count"].to_numpy(), np.random.default_rng(SEED), strata
             )[0]
             yield {
-                **keys, "cell": cell, "condition": condition, "success": found.value, **interval(found), "n": len(own),
+                **keys,
+                "cell": cell,
+                "condition": condition,
+                "success": found.value,
+                **interval(found),
+                "n": len(own),
                 "draws": int(own["count"].sum()),
-            }  # fmt: skip
+            }
 
 
 def _contrast_rows(keys: Row, cell: str, targets: pd.DataFrame) -> list[Row]:
@@ -171,7 +187,7 @@ def _contrast_rows(keys: Row, cell: str, targets: pd.DataFrame) -> list[Row]:
         if not {("sum", condition), ("sum", other)} <= set(wide.columns):
             continue
         both = wide[[("sum", condition), ("count", condition), ("sum", other), ("count", other)]].dropna().astype(int)
-        found = [Fraction(a, b) - Fraction(c, d) for a, b, c, d in both.itertuples(index=False)]
+        found = [Fraction(a, b) - Fraction(c, d) for a, b, c, d in both.to_numpy().tolist()]
         if not found:
             continue
         p, method = sign_flip(found, np.random.default_rng(SEED))
@@ -181,14 +197,14 @@ def _contrast_rows(keys: Row, cell: str, targets: pd.DataFrame) -> list[Row]:
                 "cell": cell,
                 "condition": condition,
                 "against": other,
-                "difference": float(sum(found) / len(found)),
+                "difference": float(sum(found, Fraction(0)) / len(found)),
                 "p": p,
                 "p_bh": None,
                 "n": len(found),
                 "nonzero": sum(d != 0 for d in found),
                 "method": method,
                 "zeros": ZEROS,
-            }  # fmt: skip
+            }
         )
     for row, adjusted in zip(rows, adjust([row["p"] for row in rows])[0], strict=True):
         row["p_bh"] = float(adjusted)
@@ -199,12 +215,16 @@ def sensitivity_table(study: Study) -> StatTable:
     """Return `sensitivity`."""
     rows = [row for change in ("order", "integrator") for row in _change_rows(study, change)]
     return StatTable(
-        "sensitivity", "Trajectory values under another order or integrator",
+        "sensitivity",
+        "Trajectory values under another order or integrator",
         "mean_shift: changed minus original value of the same message over the same blocks; exact_sign: share with the "
         "same sign (positive, zero, negative); direction: the same among messages whose values are both not zero",
-        "message; intervals resample problems", "none", rows,
-        note="Both values are noisy, so two runs of one system would not agree on every sign either.", points=True,
-    )  # fmt: skip
+        "message; intervals resample problems",
+        "none",
+        rows,
+        note="Both values are noisy, so two runs of one system would not agree on every sign either.",
+        points=True,
+    )
 
 
 def _change_rows(study: Study, change: str) -> Iterator[Row]:
@@ -234,10 +254,16 @@ def _change_row(study: Study, keys: Any, change: str, changed: IntArray, before:
     shift = np.where(known, after - before, 0.0).sum(axis=1)
     found = cluster_bootstrap(shift, known.sum(axis=1), np.random.default_rng(SEED), strata)[0]
     return {
-        **keys, "change": change, "mean_shift": found.value, **interval(found),
-        "exact_sign": float(same[known].mean()), "direction": float(same[both].mean()) if both.any() else None,
-        "n": int(known.sum()), "n_nonzero": int(both.sum()), "n_problems": len(np.unique(study.problem[changed])),
-    }  # fmt: skip
+        **keys,
+        "change": change,
+        "mean_shift": found.value,
+        **interval(found),
+        "exact_sign": float(same[known].mean()),
+        "direction": float(same[both].mean()) if both.any() else None,
+        "n": int(known.sum()),
+        "n_nonzero": int(both.sum()),
+        "n_problems": len(np.unique(study.problem[changed])),
+    }
 
 
 def _pairs(study: Study, change: str) -> pd.DataFrame:
@@ -252,16 +278,17 @@ def _pairs(study: Study, change: str) -> pd.DataFrame:
     has_blocks = (study.units.full != ABSENT).any(axis=(1, 2))
     frame = pd.DataFrame(
         {
-            "pool": keys["pool_id"].cat.codes.to_numpy(), "integrator": keys["integrator"].cat.codes.to_numpy(),
-            "reversed": (keys["order"].astype(object) != "original").to_numpy(), "unit": np.arange(len(keys)),
+            "pool": keys["pool_id"].cat.codes.to_numpy(),
+            "integrator": keys["integrator"].cat.codes.to_numpy(),
+            "reversed": (keys["order"].astype(object) != "original").to_numpy(),
+            "unit": np.arange(len(keys)),
             "alone": (study.units.main[:, ALONE] != ABSENT).any(axis=1),
         }
-    )[has_blocks]  # fmt: skip
+    )[has_blocks]
     if change == "order":
         both = frame[frame["reversed"]].merge(frame[~frame["reversed"]], on=["pool", "integrator"])
-        return both.rename(columns={"unit_x": "changed", "unit_y": "original"})[["changed", "original"]]
-    plain = frame[~frame["reversed"]].sort_values(["pool", "alone", "integrator"], ascending=[True, False, True])
-    first = plain.drop_duplicates("pool")
-    others = plain[~plain["unit"].isin(first["unit"])]
-    both = others.merge(first, on="pool")
-    return both.rename(columns={"unit_x": "changed", "unit_y": "original"})[["changed", "original"]]
+    else:
+        plain = frame[~frame["reversed"]].sort_values(["pool", "alone", "integrator"], ascending=[True, False, True])
+        first = plain.drop_duplicates("pool")
+        both = plain[~plain["unit"].isin(first["unit"])].merge(first, on="pool")
+    return pd.DataFrame({"changed": both["unit_x"], "original": both["unit_y"]})

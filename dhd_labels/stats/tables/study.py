@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from dhd_labels.stats.checks import Checked
-from dhd_labels.stats.frames import FloatArray, IntArray, SmallIntArray, Units, accuracy, effect_success
+from dhd_labels.stats.frames import ABSENT, FloatArray, IntArray, SmallIntArray, Units, accuracy, effect_success
 from dhd_labels.stats.intervals import Estimate, cluster_bootstrap, cluster_sums, contrast
 from dhd_labels.stats.rows import Group, Row, groups
 
@@ -47,6 +47,23 @@ class Study:
     def mean(self) -> FloatArray:
         """(n, n_arms) mean success of each arm outside blocks, by the rule for accuracy; NaN without a draw."""
         return nan_mean(self.main)
+
+    @cached_property
+    def recorded_blocks(self) -> IntArray:
+        """(n,) blocks of each unit with any recorded draw."""
+        full, without = (np.any(codes != ABSENT, axis=2) for codes in (self.units.full, self.units.without))
+        counts: IntArray = (full | without).sum(axis=1).astype(np.int64)
+        return counts
+
+    def common_blocks(self, group: Group) -> int | None:
+        """Return how many first blocks every replayed unit has, when units have different numbers of them.
+
+        Where a rule gave further blocks to mixed problems only (`replay.allocation: screened`), the first blocks of
+        all problems are a fair sample of them, and all blocks of all problems are not. None when all have as many.
+        """
+        counts = self.recorded_blocks[group.units]
+        counts = counts[counts > 0]
+        return int(counts.min()) if len(counts) and counts.min() < counts.max() else None
 
     def effect(self, codes: SmallIntArray) -> FloatArray:
         """Return success by the rule for effects that the labels of this data set follow."""
@@ -90,7 +107,8 @@ def nan_mean(values: FloatArray) -> FloatArray:
     known = np.isfinite(values)
     count = known.sum(axis=-1)
     total = np.where(known, values, 0.0).sum(axis=-1)
-    return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+    mean: FloatArray = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+    return mean
 
 
 def first_known(values: FloatArray) -> FloatArray:

@@ -94,21 +94,38 @@ def taxonomy_tables(study: Study) -> list[StatTable]:
     how = "Unknown proposals and pairs with a missing outcome are excluded and counted, never neutral."
     return [
         StatTable(
-            "taxonomy", "Messages by proposal and one-draw effect", f"counts of the sign of: {_PAIR}", "message",
-            "none", tuple(counts), note=how,
+            "taxonomy",
+            "Messages by proposal and one-draw effect",
+            f"counts of the sign of: {_PAIR}",
+            "message",
+            "none",
+            tuple(counts),
+            note=how,
         ),
         StatTable(
-            "flips", "Flips, all K together",
+            "flips",
+            "Flips, all K together",
             "rate: share of messages whose presence flips the outcome; helpful share: share of flips that help (its "
             "interval is ci_low to ci_high)",
-            _UNIT, "none", tuple(pooled), hidden=frozenset({"n_problems"}), note=how, points=True,
-    ),
+            _UNIT,
+            "none",
+            tuple(pooled),
+            hidden=frozenset({"n_problems"}),
+            note=how,
+            points=True,
+        ),
         StatTable(
-            "flips_by_k", "Flips by K", "as in the table of flips, for each prefix size", _UNIT, "none", tuple(by_k),
-            hidden=frozenset({"n_problems"}), points=True,
-    ),
+            "flips_by_k",
+            "Flips by K",
+            "as in the table of flips, for each prefix size",
+            _UNIT,
+            "none",
+            tuple(by_k),
+            hidden=frozenset({"n_problems"}),
+            points=True,
+        ),
         _single_by_full(study),
-    ]  # fmt: skip
+    ]
 
 
 def _taxonomy_rows(study: Study, group: Group, effects: Effects) -> Iterator[Row]:
@@ -116,9 +133,15 @@ def _taxonomy_rows(study: Study, group: Group, effects: Effects) -> Iterator[Row
     for name, chosen in by_proposal(proposal):
         found = _flips(effects.values[chosen > 0])
         yield {
-            **group.keys, "replay": effects.replay, "k": effects.k, "proposal": name, "helpful": found.helpful,
-            "neutral": found.neutral, "harmful": found.harmful, "eligible": found.eligible,
-        }  # fmt: skip
+            **group.keys,
+            "replay": effects.replay,
+            "k": effects.k,
+            "proposal": name,
+            "helpful": found.helpful,
+            "neutral": found.neutral,
+            "harmful": found.harmful,
+            "eligible": found.eligible,
+        }
 
 
 def _flips(values: FloatArray) -> Flips:
@@ -135,10 +158,18 @@ def _flip_rows(study: Study, group: Group, replay: str, effects: list[Effects]) 
         eligible = (chosen * np.isfinite(values)).sum(axis=1)
         share, rate = study.estimate(group, helpful, flipped), study.estimate(group, flipped, eligible)
         yield {
-            **group.keys, "replay": replay, "k": effects[0].k if len(effects) == 1 else None, "proposal": name,
-            "n": int(eligible.sum()), "flips": int(flipped.sum()), "rate": rate.value,
-            **interval(rate, "rate_ci_"), "helpful_share": share.value, **interval(share), "n_problems": rate.n,
-        }  # fmt: skip
+            **group.keys,
+            "replay": replay,
+            "k": effects[0].k if len(effects) == 1 else None,
+            "proposal": name,
+            "n": int(eligible.sum()),
+            "flips": int(flipped.sum()),
+            "rate": rate.value,
+            **interval(rate, "rate_ci_"),
+            "helpful_share": share.value,
+            **interval(share),
+            "n_problems": rate.n,
+        }
 
 
 def _count_excluded(study: Study, group: Group, effects: Effects) -> None:
@@ -166,7 +197,12 @@ def _single_by_full(study: Study) -> StatTable:
                     {**group.keys, "proposal": name, "single": words[0], "full": words[1], "n": n, "share": n / total}
                 )
     return StatTable(
-        "single_by_full", "Outcome with one message by outcome with the full pool (2 x 2)",
+        "single_by_full",
+        "Outcome with one message by outcome with the full pool (2 x 2)",
         "joint counts of success with only this message and success with all five, first graded draw of each",
-        "message", "none", tuple(rows), note="Missing outcomes are left out.", points=True,
-    )  # fmt: skip
+        "message",
+        "none",
+        tuple(rows),
+        note="Missing outcomes are left out.",
+        points=True,
+    )
