@@ -1,5 +1,5 @@
 """Make DHD labels: `python -m dhd_labels plan | run | status | show | build | push | problems | grade |
-extract | simulate`.
+extract | simulate | stats | report`.
 
     python -m dhd_labels plan quickstart
     python -m dhd_labels run quickstart --limit 1
@@ -274,6 +274,20 @@ def stats(
     if json is not None:
         write_file(found, Path(json))
     show(found, console())
+
+
+@app.command()
+def report(
+    labels: Labels,
+    out: Annotated[Path, typer.Option(metavar="D", help="Folder for the figures (PNG, SVG) and the page.")],
+) -> None:
+    """Write the tables of `stats` and their figures as one HTML page, which needs no other file."""
+    from dhd_labels.report.page import write_report
+    from dhd_labels.stats.command import compute
+
+    written = write_report(compute(labels), out)
+    screen = console()
+    screen.print(f"Report: {written.page} ({len(written.figures)} figures beside it, PNG and SVG)", markup=False)
 
 
 @app.command(name="check-token", hidden=True)

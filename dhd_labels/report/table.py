@@ -61,6 +61,10 @@ class Table:
             table.add_row(*(Text(_visible(cell)) for cell in row))
         return table
 
+    def visible_cells(self) -> tuple[tuple[str, ...], ...]:
+        """Return the column names and then the rows, each cell one line without control or invisible characters."""
+        return tuple(tuple(map(_visible, line)) for line in (self.columns, *self.rows))
+
 
 def escape(text: str) -> str:
     """Return one line of Markdown that shows the text and does nothing else (no markup, HTML, link)."""

@@ -186,8 +186,9 @@ def _contrast_rows(keys: Row, cell: str, targets: pd.DataFrame) -> list[Row]:
     for condition, other in CONTRASTS:
         if not {("sum", condition), ("sum", other)} <= set(wide.columns):
             continue
-        both = wide[[("sum", condition), ("count", condition), ("sum", other), ("count", other)]].dropna().astype(int)
-        found = [Fraction(a, b) - Fraction(c, d) for a, b, c, d in both.to_numpy().tolist()]
+        names = [("sum", condition), ("count", condition), ("sum", other), ("count", other)]
+        both = wide[names].dropna().to_numpy(dtype=np.int64)
+        found = [Fraction(*map(int, row[:2])) - Fraction(*map(int, row[2:])) for row in both]
         if not found:
             continue
         p, method = sign_flip(found, np.random.default_rng(SEED))
