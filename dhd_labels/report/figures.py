@@ -8,11 +8,13 @@ bytes: no date, no random identifier, no text that is read as mathematics.
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dhd_labels.records import CONDITIONS
+from dhd_labels.report.table import visible
 from dhd_labels.stats.rows import ALL, Row
 
 if TYPE_CHECKING:
@@ -78,7 +80,8 @@ def make_figures(found: Statistics) -> list[Figure]:
     import matplotlib as mpl
 
     figures = []
-    with mpl.rc_context(_SETTINGS):
+    with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a name in another script shows as boxes
         for plot in _PLOTS:
             panels = _panels(found.table(plot.table).rows, plot.points)
             if panels:
@@ -95,7 +98,7 @@ def _panels(rows: Sequence[Row], points: Callable[[Row], Point | None]) -> dict[
             continue
         point = points(row)
         if point is not None:
-            name = f"{row['benchmark']}: {row['integrator']} reads {row['actor']}, {row['order']} order"
+            name = visible(f"{row['benchmark']}: {row['integrator']} reads {row['actor']}, {row['order']} order")
             panels.setdefault(name, []).append(point)
     return panels
 
@@ -131,8 +134,8 @@ def _draw_lines(ax: Axes, points: Sequence[Point], plot: _Plot) -> None:
     lines = list(dict.fromkeys(p.line for p in points))
     series = list(dict.fromkeys(p.series for p in points))
     for place, name in enumerate(series):
-        shift = (place - (len(series) - 1) / 2) * 0.6 / len(series)
         own = [p for p in points if p.series == name]
+        shift = (place - (len(series) - 1) / 2) * 0.6 / len(series) if len(points) > len(lines) else 0.0
         ends = [_ends(p) for p in own]
         ax.errorbar(
             [p.value for p in own],
@@ -155,8 +158,9 @@ def _draw_along(ax: Axes, points: Sequence[Point], plot: _Plot) -> None:
         own = sorted((p for p in points if p.series == name), key=lambda p: float(p.line))
         ends = [_ends(p) for p in own]
         look = {**_look(place, name), "linestyle": "-", "linewidth": 1.0}
+        shift = (place - (len(series) - 1) / 2) * 0.06
         ax.errorbar(
-            [float(p.line) for p in own],
+            [float(p.line) + shift for p in own],
             [p.value for p in own],
             yerr=[[low for low, _ in ends], [high for _, high in ends]],
             **look,

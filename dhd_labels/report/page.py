@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dhd_labels.errors import DhdError
 from dhd_labels.report.figures import Figure, make_figures
+from dhd_labels.report.table import visible
 from dhd_labels.stats.command import SHOWN, Statistics
 
 PAGE_NAME = "report.html"
@@ -61,7 +62,7 @@ def render_page(found: Statistics, figures: Sequence[Figure]) -> str:
     images = {figure.name: base64.b64encode(figure.png).decode("ascii") for figure in figures}
     filled = [table for table in found.tables if table.rows]
     return environment.get_template(_TEMPLATE).render(
-        name=found.name,
+        name=visible(found.name),
         rule=found.rule,
         tables=[(table, table.to_table(SHOWN)) for table in filled],
         empty=[table.title for table in found.tables if not table.rows],

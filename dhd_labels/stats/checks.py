@@ -86,9 +86,9 @@ def _explain(units: Units, labels: Labels, wrong: npt.NDArray[np.int64]) -> str:
     unit, slot = divmod(int(wrong[0]), POOL_SIZE)
     stated = units.labels.iloc[wrong[0]]
     for name in (*NUMBERS, *WORDS):
-        found = getattr(labels, name).ravel()[wrong[0]]
-        if _differs(units.labels[name].iloc[wrong[:1]], np.array([found])).any():
-            said, is_so = (_shown(value) for value in (stated[name], found))
+        found = getattr(labels, name).ravel()[wrong[:1]]
+        if _differs(units.labels[name].iloc[wrong[:1]], found).any():
+            said, is_so = (_shown(value) for value in (stated[name], found[0]))
             break
     return (
         f"The {name!r} of slot {slot} of {name_unit(units.keys, unit)} must be {is_so}, which follows from its "

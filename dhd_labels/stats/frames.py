@@ -255,13 +255,13 @@ class _Outcomes:
     """Collects replay rows as small numbers, then places them."""
 
     def __init__(self, keys: pd.DataFrame) -> None:
-        import pyarrow as pa
+        import pandas as pd
 
         self._keys = keys
         self._index = {
-            name: pa.array(keys[name].cat.categories, type=pa.string()) for name in (*UNIT_KEYS, *POOL_FACTS)
+            name: pd.Index(keys[name].cat.categories.to_numpy(dtype=object)) for name in (*UNIT_KEYS, *POOL_FACTS)
         }
-        self._arms, self._statuses = pa.array(_ARM_NAMES), pa.array(STATUSES)
+        self._arms, self._statuses = pd.Index(_ARM_NAMES, dtype=object), pd.Index(STATUSES, dtype=object)
         self._codes = {name: keys[name].cat.codes.to_numpy() for name in (*UNIT_KEYS, *POOL_FACTS)}
         code = self._join(*(self._codes[name] for name in UNIT_KEYS))
         self._order = np.argsort(code)
@@ -270,9 +270,9 @@ class _Outcomes:
         self.ignored: dict[str, int] = {}
 
     def _join(self, pool: npt.NDArray[Any], integrator: npt.NDArray[Any], order: npt.NDArray[Any]) -> IntArray:
+        """Return one number a unit; -1 where a part is unknown (-1), lest it reads as a part of another unit."""
         joined = (pool.astype(np.int64) * len(self._index["integrator"]) + integrator) * len(self._index["order"])
-        found: IntArray = joined + order
-        return found
+        return np.where((pool < 0) | (integrator < 0) | (order < 0), -1, joined + order)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add a batch of rows."""
@@ -361,11 +361,9 @@ class _Outcomes:
             raise DhdError(f"A replay {rule}, got {shown} ({int(wrong.sum())} such rows). Build the data set again.")
 
 
-def _coded(column: pa.DictionaryArray, names: pa.Array) -> IntArray:
+def _coded(column: pa.DictionaryArray, names: pd.Index[Any]) -> IntArray:
     """Return the place of each text among `names`, -1 for others and nulls."""
-    import pyarrow.compute as pc
-
-    places = pc.index_in(column.dictionary, value_set=names).fill_null(-1).to_numpy(zero_copy_only=False)
+    places = names.get_indexer(column.dictionary.to_numpy(zero_copy_only=False))
     index = column.indices.fill_null(len(places)).to_numpy(zero_copy_only=False)
     found: IntArray = np.append(places, -1).astype(np.int64)[index]
     return found
