@@ -2,9 +2,9 @@
 
 Six actions: keep all (action 0), or remove message i (action i + 1). For each held-out block the action with the
 highest mean success on the *other* blocks of that problem is taken (full = mean of both draws; ties go to keep all,
-then to the lowest slot) and scored on the held-out block. Estimand: mean success of the chosen action minus that of keeping all
-on the same blocks. The held-out block had no say, so the mean is that of a selection which knows B - 1 blocks,
-without the optimism of scoring a choice on what it was made from (`hindsight_problem` has it).
+then to the lowest slot) and scored on the held-out block. Estimand: mean success of the chosen action minus that of
+keeping all on the same blocks. The held-out block had no say, so the mean is that of a selection which knows B - 1
+blocks, without the optimism of scoring a choice on what it was made from (`hindsight_problem` has it).
 
 A fold is a (problem, held-out block). A problem needs two complete blocks. Unit: the problem; folds of one
 problem are dependent, so intervals must be clustered by it: give `sums` and `folds` to

@@ -20,7 +20,7 @@ Unit: a pool with one integrator and one order. Source: protocol, controlled rep
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from math import comb
@@ -34,7 +34,7 @@ from dhd_labels.records import POOL_SIZE
 from dhd_labels.replay.plan import FULL_DRAWS
 from dhd_labels.stats.arrays import BoolArray, FloatArray, IntArray
 from dhd_labels.stats.blocks import DRAWS, Blocks
-from dhd_labels.stats.families import Family, Null, rank_placements, target_slots
+from dhd_labels.stats.families import RANK_PAIRS, Family, Null, rank_weights, target_slots
 
 _Matrix: TypeAlias = Any  # scipy.sparse has no types
 _CACHED_JOINTS = 24  # a path of prefixes; larger joints weigh megabytes
@@ -173,8 +173,7 @@ def seven_null(counts: tuple[int, ...], helpful: int, harmful: int) -> NullDistr
         helpful: tested slots whose helpful effects count.
         harmful: tested slots whose harmful effects count; both are 5 for the family `any`, else they share no slot.
     """
-    mixed = tuple(sorted(count for count in counts if 0 < count < DRAWS))
-    return _maximum(_joint_seven(mixed), np.arange(FULL_DRAWS * len(mixed) + 1), len(mixed), helpful, harmful)
+    return _maximum(_seven_maxima(tuple(sorted(count for count in counts if 0 < count < DRAWS))), helpful, harmful)
 
 
 @lru_cache(maxsize=_CACHED_NULLS)
@@ -187,7 +186,7 @@ def removals_null(counts: tuple[int, ...], full: int, helpful: int, harmful: int
         helpful: as for `seven_null`.
         harmful: as for `seven_null`.
     """
-    return _maximum(_joint_removals(tuple(sorted(counts))), np.array([full]), len(counts), helpful, harmful)
+    return _maximum(_removals_maxima(tuple(sorted(counts)), full), helpful, harmful)
 
 
 def best_floor(n_blocks: int, helpful: int, harmful: int, null: Null) -> float:
@@ -207,49 +206,82 @@ def best_floor(n_blocks: int, helpful: int, harmful: int, null: Null) -> float:
 
 @cache
 def _best_floor_seven(n_blocks: int, helpful: int, harmful: int) -> float:
-    mixed = itertools.combinations_with_replacement(range(1, DRAWS), n_blocks)
-    return min((_extreme_chance(counts, helpful, harmful) for counts in mixed), default=1.0)
+    return float(extreme_chance(_mixed_counts(n_blocks), helpful, harmful).min())
 
 
-def _extreme_chance(counts: Sequence[int], helpful: int, harmful: int) -> float:
-    """Return the chance that T is as large as it can be, given mixed counts.
+@cache
+def _mixed_counts(n_blocks: int) -> IntArray:
+    rows = list(itertools.combinations_with_replacement(range(1, DRAWS), n_blocks))
+    return np.array(rows, dtype=np.int64).reshape(len(rows), n_blocks)
+
+
+def extreme_chance(counts: IntArray, helpful: int, harmful: int) -> FloatArray:
+    """Return (n,) the chance that T is as large as it can be, given (n, n_blocks) mixed counts.
 
     The largest T of a helpful slot is 2 a block, and 1 in a block with one success; of a harmful slot, whose
     outcomes are mirrored, 1 in a block with six. The two sides exclude each other, since they need other full draws.
     """
-    if not counts:
-        return 1.0
-    mirrored = [DRAWS - count for count in counts]
-    sides = [(side, given) for side, given in ((helpful, counts), (harmful, mirrored)) if side]
-    reached = [FULL_DRAWS * len(given) - list(given).count(1) for _, given in sides]
-    return sum(_union(n, given) for (n, given), top in zip(sides, reached, strict=True) if top == max(reached))
+    if not counts.shape[1]:
+        return np.ones(len(counts))
+    sides = [(slots, given) for slots, given in ((helpful, counts), (harmful, DRAWS - counts)) if slots]
+    lost = np.array([(given == 1).sum(axis=1) for _, given in sides])
+    chance = np.array([_union(slots, given) for slots, given in sides])
+    return np.asarray(np.where(lost == lost.min(axis=0), chance, 0.0).sum(axis=0))
 
 
-def _union(slots: int, counts: Sequence[int]) -> float:
-    """Return the chance that one of the slots is at its largest in every block."""
-    total = 0.0
-    for chosen in range(1, slots + 1):
-        together = 1.0
-        for count in counts:
-            ways = 2 if count == 1 else comb(POOL_SIZE - chosen, count - FULL_DRAWS)
-            together *= ways / comb(DRAWS, count)
-        total += (-1) ** (chosen + 1) * comb(slots, chosen) * together
-    return total
+def _union(slots: int, counts: IntArray) -> FloatArray:
+    """Return (n,) the chance that one of the slots is at its largest in every block."""
+    together = _all_at_largest()[: slots + 1, counts].prod(axis=2)
+    signs = [-((-1) ** chosen) * comb(slots, chosen) if chosen else 0 for chosen in range(slots + 1)]
+    return np.asarray(np.array(signs) @ together)
 
 
-def _maximum(joint: FloatArray, full: IntArray, n_blocks: int, helpful: int, harmful: int) -> NullDistribution:
-    """Return the distribution of the maximum, from that of (sorted removal successes, sum of full draws)."""
-    by_rank = full - FULL_DRAWS * sorted_successes(n_blocks).T[:, :, None]
-    shift = int(np.abs(by_rank).max())
-    total = np.zeros(2 * shift + 1)
-    for low, high, ways in rank_placements(helpful, harmful):
-        helped = [] if low is None else [by_rank[low]]
-        harmed = [] if high is None else [-by_rank[high]]
-        statistic = np.maximum.reduce(helped + harmed)
-        total += ways * np.bincount((statistic + shift).ravel(), joint.ravel(), minlength=2 * shift + 1)
+@cache
+def _all_at_largest() -> FloatArray:
+    """Return (6, 7) the chance that so many named slots are all at their largest, in a block with 0 to 6 successes."""
+    table = np.zeros((POOL_SIZE + 1, DRAWS))
+    for chosen, count in itertools.product(range(POOL_SIZE + 1), range(1, DRAWS)):
+        ways = 2 if count == 1 else comb(POOL_SIZE - chosen, count - FULL_DRAWS)
+        table[chosen, count] = ways / comb(DRAWS, count)
+    return table
+
+
+def _maximum(maxima: FloatArray, helpful: int, harmful: int) -> NullDistribution:
+    """Return the distribution of T for tested slots that are placed anywhere among the five."""
+    total = rank_weights(helpful, harmful) @ maxima
     values = np.flatnonzero(total)
     above = np.cumsum(total[values][::-1])[::-1]
-    return NullDistribution(values - shift, above / above[0])
+    return NullDistribution(values - len(total) // 2, above / above[0])
+
+
+@lru_cache(maxsize=_CACHED_NULLS)
+def _seven_maxima(counts: tuple[int, ...]) -> FloatArray:
+    return _maxima(_joint_seven(counts), np.arange(FULL_DRAWS * len(counts) + 1), len(counts))
+
+
+@lru_cache(maxsize=_CACHED_NULLS)
+def _removals_maxima(counts: tuple[int, ...], full: int) -> FloatArray:
+    return _maxima(_joint_removals(counts), np.array([full]), len(counts))
+
+
+def _maxima(joint: FloatArray, full: IntArray, n_blocks: int) -> FloatArray:
+    """Return (30, 2 m + 1) arrangements by T, from -m to m, for each of `RANK_PAIRS`.
+
+    Args:
+        joint: arrangements by sorted removal successes and sum of full draws.
+        full: the sums of full draws that its columns stand for.
+        n_blocks: blocks in it.
+    """
+    state, column = np.nonzero(joint)
+    weights = joint[state, column]
+    helped = full[column] - FULL_DRAWS * sorted_successes(n_blocks)[state].T
+    most = int(np.abs(helped).max())
+    no_slot = np.int64(-most)
+    found = np.empty((len(RANK_PAIRS), 2 * most + 1))
+    for row, (low, high) in zip(found, RANK_PAIRS, strict=True):
+        largest = np.maximum(no_slot if low is None else helped[low], no_slot if high is None else -helped[high])
+        row[:] = np.bincount(largest + most, weights, minlength=2 * most + 1)
+    return found
 
 
 @lru_cache(maxsize=_CACHED_JOINTS)
@@ -259,10 +291,10 @@ def _joint_seven(counts: tuple[int, ...]) -> FloatArray:
         return np.ones((1, 1))
     before, count, n = _joint_seven(counts[:-1]), counts[-1], len(counts) - 1
     after = np.zeros((len(sorted_successes(n + 1)), FULL_DRAWS * len(counts) + 1))
+    width = before.shape[1]
     for full in range(FULL_DRAWS + 1):
         if 0 <= count - full <= POOL_SIZE:
-            width = before.shape[1]
-            after[:, full : full + width] += comb(FULL_DRAWS, full) * (_one_more_block(n, count - full) @ before)
+            after[:, full : full + width] += comb(FULL_DRAWS, full) * (_one_more_block(n)[count - full] @ before)
     return after
 
 
@@ -271,7 +303,7 @@ def _joint_removals(counts: tuple[int, ...]) -> FloatArray:
     """Return (n_sorted, 1) arrangements by sorted removal successes."""
     if not counts:
         return np.ones((1, 1))
-    return np.asarray(_one_more_block(len(counts) - 1, counts[-1]) @ _joint_removals(counts[:-1]))
+    return np.asarray(_one_more_block(len(counts) - 1)[counts[-1]] @ _joint_removals(counts[:-1]))
 
 
 @cache
@@ -282,15 +314,16 @@ def sorted_successes(n_blocks: int) -> IntArray:
 
 
 @cache
-def _one_more_block(n_blocks: int, successes: int) -> _Matrix:
-    """Return the sparse matrix that adds a block with so many removal successes to a column of arrangements."""
+def _one_more_block(n_blocks: int) -> tuple[_Matrix, ...]:
+    """Return the sparse matrices that add a block with 0 to 5 removal successes to a column of arrangements."""
     before, after = sorted_successes(n_blocks), sorted_successes(n_blocks + 1)
     digits = (n_blocks + 2) ** np.arange(POOL_SIZE)[::-1]
-    subsets = list(itertools.combinations(range(POOL_SIZE), successes))
-    added = np.zeros((len(subsets), POOL_SIZE), dtype=np.int64)
-    for row, subset in enumerate(subsets):
-        added[row, list(subset)] = 1
-    reached = np.sort(before[:, None, :] + added, axis=2)
-    target = np.searchsorted(after @ digits, (reached @ digits).ravel())
-    source = np.repeat(np.arange(len(before)), len(subsets))
-    return scipy.sparse.csr_array((np.ones(len(target)), (target, source)), shape=(len(after), len(before)))
+    added = np.array(list(itertools.product((0, 1), repeat=POOL_SIZE)))
+    reached = np.sort(before[:, None, :] + added, axis=2) @ digits
+    target, shape = np.searchsorted(after @ digits, reached), (len(after), len(before))
+    matrices = []
+    for successes in range(POOL_SIZE + 1):
+        rows = target[:, added.sum(axis=1) == successes]
+        starts = np.arange(len(before) + 1) * rows.shape[1]
+        matrices.append(scipy.sparse.csc_array((np.ones(rows.size), rows.ravel(), starts), shape=shape))
+    return tuple(matrices)

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dhd_labels.records import POOL_SIZE
-from dhd_labels.stats.arrays import BoolArray
+from dhd_labels.stats.arrays import BoolArray, FloatArray
 
 Family = Literal["wrong_helpful", "correct_harmful", "off_diagonal", "any"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
@@ -69,12 +69,18 @@ def placements(helpful: int, harmful: int) -> tuple[tuple[tuple[int, ...], tuple
     )
 
 
-@cache
-def rank_placements(helpful: int, harmful: int) -> tuple[tuple[int | None, int | None, int], ...]:
-    """Return (lowest rank of the helpful side, highest rank of the harmful side, number of placements) triples.
+Ranks = tuple[int | None, int | None]
+"""(lowest rank of the helpful side, highest rank of the harmful side), None where a side has no slot."""
+_RANKS = (None, *range(POOL_SIZE))
+RANK_PAIRS: tuple[Ranks, ...] = tuple(pair for pair in itertools.product(_RANKS, repeat=2) if pair[0] != pair[1])
 
-    Ranks order the five slots by their removal successes. They are all that a maximum statistic needs: the most
-    helpful message is the one whose removal succeeds least often. None where a side has no slot.
+
+@cache
+def rank_weights(helpful: int, harmful: int) -> FloatArray:
+    """Return (30,) how many placements of the tested slots each of `RANK_PAIRS` decides.
+
+    Ranks order the five slots by their removal successes. The lowest and the highest are all that a maximum statistic
+    needs: the most helpful message is the one whose removal succeeds least often.
     """
     ways = Counter((min(a, default=None), max(b, default=None)) for a, b in placements(helpful, harmful))
-    return tuple((low, high, count) for (low, high), count in ways.items())
+    return np.array([float(ways[pair]) for pair in RANK_PAIRS])

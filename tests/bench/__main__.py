@@ -13,6 +13,7 @@ from rich.console import Console
 from dhd_labels.config import load_config
 from dhd_labels.replay.run import run
 from dhd_labels.report.table import Table
+from tests.bench.exact import allocation, bootstrap, exact
 from tests.bench.grading import hostile, speed
 from tests.bench.plan import planning
 
@@ -55,5 +56,5 @@ def overhead() -> Table:
 
 
 if __name__ == "__main__":
-    for measure in (overhead, planning, speed, hostile):
+    for measure in (overhead, planning, speed, hostile, exact, bootstrap, allocation):
         Console(width=120).print(measure().to_rich())

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from dhd_labels.stats.blocks import Blocks
 from dhd_labels.stats.exact_null import (
-    _extreme_chance,
     best_floor,
+    extreme_chance,
     problem_tests,
     removals_null,
     seven_null,
@@ -133,7 +133,8 @@ def test_the_best_floor_is_the_smallest_of_all_counts(helpful: int, harmful: int
         assert best_floor(n_blocks, helpful, harmful, "seven") == pytest.approx(min(of_counts.values()), rel=1e-9)
         for counts, floor in of_counts.items():
             mixed = [count for count in counts if 0 < count < 7]
-            assert _extreme_chance(mixed, helpful, harmful) == pytest.approx(floor, rel=1e-9), counts
+            (chance,) = extreme_chance(np.array([mixed], dtype=int), helpful, harmful)
+            assert chance == pytest.approx(floor, rel=1e-9), counts
         of_removals = [
             removals_null(counts, full, helpful, harmful).floor
             for n_mixed in range(n_blocks + 1)
