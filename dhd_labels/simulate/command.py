@@ -7,12 +7,12 @@ from typing import Any
 
 from rich.console import Console
 
-from dhd_labels.simulate.write import Plan, simulate, summary_tables
+from dhd_labels.simulate.write import Plan, simulate_dataset, summary_tables
 
 
 def simulate_and_describe(plan: Plan, out: Path, screen: Console | None) -> dict[str, Any]:
     """Write a simulated data set; print what is true of it when there is a screen; return its `simulation.json`."""
-    truth = simulate(plan, out)
+    truth = simulate_dataset(plan, out)
     if screen is None:
         return truth
     for table in summary_tables(truth):

@@ -28,12 +28,12 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Ceilings:
-    """Ceilings in points over keep-all, with the standard errors of the means over problems."""
+    """Ceilings in points over keep-all, with the standard errors of the means over problems (None for one)."""
 
     attainable_gain: float
-    attainable_gain_se: float
+    attainable_gain_se: float | None
     attainable_from_text: float
-    attainable_from_text_se: float
+    attainable_from_text_se: float | None
     n_problems: int
 
 
@@ -183,5 +183,5 @@ def _success(world: World, scale: float, shown: int) -> FloatArray:
     return found
 
 
-def _error(values: FloatArray) -> float:
-    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+def _error(values: FloatArray) -> float | None:
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None

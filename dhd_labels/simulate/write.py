@@ -46,7 +46,7 @@ class Plan:
     draws: int = 1
 
 
-def simulate(plan: Plan, out: Path) -> dict[str, Any]:
+def simulate_dataset(plan: Plan, out: Path) -> dict[str, Any]:
     """Write the data set of a plan and return the content of its `simulation.json`.
 
     The same plan gives the same bytes with the same library versions.
@@ -59,9 +59,9 @@ def simulate(plan: Plan, out: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     def finish(counts: dict[str, dict[str, int]], digests: dict[str, str]) -> tuple[str, str]:
-        found.update(truth.as_json())
-        card = render(_card(plan, found, counts, digests))
-        return card, json.dumps(found, indent=2, allow_nan=False) + "\n"
+        text = json.dumps(truth.as_json(), indent=2, allow_nan=False)
+        found.update(json.loads(text))
+        return render(_card(plan, found, counts, digests)), text + "\n"
 
     stream_dataset(_chunks(plan, truth), out, finish, extra_columns=tables.EXTRA_COLUMNS)
     return found
