@@ -64,7 +64,7 @@ def render_page(found: Statistics, figures: Sequence[Figure]) -> str:
     return environment.get_template(_TEMPLATE).render(
         name=visible(found.name),
         rule=found.rule,
-        tables=[(table, table.to_table(SHOWN)) for table in filled],
+        tables=[(table, shown, visible(shown.note)) for table in filled for shown in [table.to_table(SHOWN)]],
         empty=[table.title for table in found.tables if not table.rows],
         images=images,
         exclusions=found.exclusion_table(),

@@ -13,7 +13,7 @@ from dhd_labels.dataset.columns import open_source
 from dhd_labels.dataset.schema import CONFIGS
 from dhd_labels.dataset.write import count_rows, write_dataset
 from dhd_labels.simulate.worlds import World, scenario
-from dhd_labels.simulate.write import Plan, simulate
+from dhd_labels.simulate.write import Plan, simulate_dataset
 from dhd_labels.stats.checks import check_labels
 from dhd_labels.stats.frames import read_units
 from dhd_labels.stats.tables.study import Study
@@ -24,7 +24,7 @@ Rows = dict[str, list[Row]]
 
 
 def simulated(out: Path, problems: int = 30, blocks: int = 5, world: World | None = None, draws: int = 1) -> Path:
-    simulate(Plan(world or scenario("mixed"), problems, blocks, 3, draws), out)
+    simulate_dataset(Plan(world or scenario("mixed"), problems, blocks, 3, draws), out)
     return out
 
 

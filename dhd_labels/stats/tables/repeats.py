@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
-from itertools import combinations_with_replacement
-from math import factorial
 
 import numpy as np
 
-from dhd_labels.labels import bootstrap_interval, stability_of
 from dhd_labels.records import POOL_SIZE
 from dhd_labels.replay.plan import FULL_DRAWS
 from dhd_labels.stats.frames import ABSENT, FloatArray
 from dhd_labels.stats.intervals import wilson
+from dhd_labels.stats.message_interval import message_interval
 from dhd_labels.stats.rows import Group, Row, StatTable, number
 from dhd_labels.stats.tables.study import Study, by_proposal, interval, nan_mean
 
 STABILITIES = ("stable_helpful", "indeterminate", "stable_harmful")
-_NULL_SUCCESS = tuple(np.arange(1, 20) / 20)
+_RATES = (0.1, 0.3, 0.5, 0.7, 0.9)
+_NULL_RATES = tuple(place / 20 for place in range(1, 20))
 
 
 def repeat_tables(study: Study) -> list[StatTable]:
@@ -158,61 +156,15 @@ def _stability(study: Study) -> StatTable:
 
 @cache
 def coverage_note(blocks: int) -> str:
-    """Say how often the interval of a message without any effect misses 0 with so many blocks.
-
-    Exact, over success probabilities .05, .10, ... .95 that are the same with and without the message.
-    """
+    """Say what the interval of one message from so many blocks is worth, exactly: coverage, and noise called stable."""
     if blocks < FULL_DRAWS:
         return "With one block no message can be stable."
-    rates = [false_stable_rate(blocks, p) for p in _NULL_SUCCESS]
-    worst = int(np.argmax(rates))
+    coverage = [message_interval(blocks, full, removal).coverage for full in _RATES for removal in _RATES]
+    null = {p: message_interval(blocks, p, p) for p in _NULL_RATES}
+    stable = {p: found.stable_helpful + found.stable_harmful for p, found in null.items()}
+    worst = max(stable, key=stable.__getitem__)
     return (
-        f"With {blocks} blocks the interval of a message without effect misses 0 in up to {100 * rates[worst]:.1f} % "
-        f"of cases (at success {_NULL_SUCCESS[worst]:.2f}), so some of these are stable by chance."
+        f"With {blocks} blocks the 95 % interval of a message covers its value in {100 * min(coverage):.0f} to "
+        f"{100 * max(coverage):.0f} % of cases (success .1 to .9 with and without it), and calls a message without "
+        f"effect stable in up to {100 * stable[worst]:.1f} % (at success {worst:.2f}), so some of these are chance."
     )
-
-
-def false_stable_rate(blocks: int, success: float) -> float:
-    """Return the exact chance that a message without effect is called stable.
-
-    Args:
-        blocks: complete blocks, at least 1.
-        success: success probability of every draw.
-    """
-    return sum(_chance(pattern, success) for pattern in _stable_patterns(blocks))
-
-
-@cache
-def _stable_patterns(blocks: int) -> tuple[tuple[float, ...], ...]:
-    """Return the block effects, sorted, that give a stable label."""
-    steps = [step / FULL_DRAWS for step in range(-FULL_DRAWS, FULL_DRAWS + 1)]
-    return tuple(
-        pattern
-        for pattern in combinations_with_replacement(steps, blocks)
-        if stability_of(bootstrap_interval(pattern), blocks) != "indeterminate"
-    )
-
-
-def _chance(pattern: tuple[float, ...], p: float) -> float:
-    """Return the multinomial chance of a multiset of block effects when nothing has an effect."""
-    one = dict(_block_effect_chances(p))
-    arrangements = factorial(len(pattern))
-    chance = 1.0
-    for effect in set(pattern):
-        times = pattern.count(effect)
-        arrangements //= factorial(times)
-        chance *= one[effect] ** times
-    return arrangements * chance
-
-
-def _block_effect_chances(p: float) -> Iterator[tuple[float, float]]:
-    q = 1 - p
-    full = {0: q * q, 1: 2 * p * q, 2: p * p}
-    for step in range(-FULL_DRAWS, FULL_DRAWS + 1):
-        chance = sum(
-            full[sum_of_full] * (p if removed else q)
-            for sum_of_full in full
-            for removed in (0, 1)
-            if sum_of_full - FULL_DRAWS * removed == step
-        )
-        yield step / FULL_DRAWS, chance
