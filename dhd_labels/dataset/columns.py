@@ -78,9 +78,20 @@ class Source:
 def _check_types(found: pa.Schema, config: str, columns: Sequence[str], path: Path) -> None:
     declared = {column.name: column.type for column in CONFIGS[config]}
     for name in columns:
-        kind = str(getattr(found.field(name).type, "value_type", found.field(name).type)).replace("double", "float64")
-        if kind.removeprefix("large_") != declared[name].removeprefix("large_"):
+        kind = _kind(found.field(name).type)
+        if kind != declared[name].removeprefix("large_"):
             raise DhdError(f"The column {name!r} of {path} must be {declared[name]}, got {kind}. {HOW_TO_BUILD}")
+
+
+def _kind(found: pa.DataType) -> str:
+    """Return a type as the schema writes it; how texts are stored (large, as a dictionary) makes no difference."""
+    import pyarrow.types as kinds
+
+    if kinds.is_dictionary(found):
+        return _kind(found.value_type)
+    if kinds.is_list(found):
+        return f"list<{_kind(found.value_type)}>"
+    return str(found).removeprefix("large_").replace("double", "float64")
 
 
 def open_source(labels: str | Path) -> Source:
