@@ -63,9 +63,10 @@ _LABELS = (
 )  # fmt: skip
 _MESSAGES = (
     *UNIT_KEYS, *POOL_FACTS, "slot", "proposed_answer", "confidence_level", "confidence_value", "proposal_status",
-    "proposal_correct", *_LABELS,
+    "proposal_correct", "recruiter_tokens", "writer_tokens", *_LABELS,
 )  # fmt: skip
 _REPLAYS = (*UNIT_KEYS, *POOL_FACTS, "arm", "k", "removed", "block", "draw", "status", "correct")
+_WRITING = ("recruiter_tokens", "writer_tokens")
 _TOKENS = ("prompt_tokens", "completion_tokens")
 
 
@@ -89,6 +90,8 @@ class Units:
     """(n, n_blocks, 5) outcome codes of the removal draws of each block."""
     tokens: FloatArray
     """(n, len(ARMS)) mean tokens of an answer, prompt and completion; NaN where not recorded."""
+    pool_tokens: FloatArray
+    """(n, 2) tokens of the recruiter's call, and mean tokens of a writer's; NaN where not recorded."""
     alone_answer: IntArray
     """(n, n_draws) class of the answers of the independent solves, -1 without one."""
     labels: pd.DataFrame
@@ -113,6 +116,7 @@ class Units:
             full=self.full[index],
             without=self.without[index],
             tokens=self.tokens[index],
+            pool_tokens=self.pool_tokens[index],
             alone_answer=self.alone_answer[index],
             labels=self.labels.iloc[cells].reset_index(drop=True),
         )
@@ -162,10 +166,15 @@ def read_units(source: Source) -> Units:
         full=full,
         without=without,
         tokens=tokens,
+        pool_tokens=np.stack([by_slot(_numbers(messages[name])).mean(axis=1) for name in _WRITING], axis=1),
         alone_answer=_alone_answers(source, keys, main.shape[2]),
         labels=messages[list(_LABELS)].iloc[cells].reset_index(drop=True),
         ignored=outcomes.ignored,
     )
+
+
+def _numbers(values: pd.Series[Any]) -> FloatArray:
+    return values.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def to_frame(batches: Iterator[pa.RecordBatch], columns: Sequence[str]) -> pd.DataFrame:

@@ -16,7 +16,7 @@ Row = dict[str, Any]
 _NAMES = ("policy", "cell", "condition", "diagnostic", "arm", "proposal", "pool_id", "change")
 """Text columns that a row is known by; they are shown even when they are all the same."""
 _PROBABILITIES = ("p", "p_bh", "p_by", "floor", "best_floor", "smallest_p")
-_PLAIN = (*_PROBABILITIES, "tokens", "integrator_tokens")
+_PLAIN = (*_PROBABILITIES, "tokens")
 _DIFFERENCES = ("diff", "regret", "gain", "difference", "mean_shift")
 _INTERVALS = {
     "ci_low": "",

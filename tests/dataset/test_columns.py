@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -28,8 +29,7 @@ def test_batches_hold_the_rows_of_load_in_its_order(labels: Path, config: str) -
     assert len(found) == len(loaded) == open_source(labels).rows(config)
     for name in ("problem_id", "pool_id", "slot", "status", "correct", "seed"):
         if name in names:
-            wanted = [None if value is None or value != value else value for value in loaded[name].astype(object)]
-            assert [plain[name] for plain in found] == [None if str(v) == "<NA>" else v for v in wanted]
+            assert [plain[name] for plain in found] == [None if pd.isna(v) else v for v in loaded[name].astype(object)]
 
 
 def test_rows_can_be_chosen_by_a_condition(labels: Path) -> None:

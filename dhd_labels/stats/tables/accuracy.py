@@ -170,9 +170,8 @@ def _budget(study: Study) -> StatTable:
         "problem; intervals resample problems, and all rows of a group are about the same problems",
         "none",
         rows,
-        note="Calls: one recruiter, one for each message written, one integrator. Tokens: prompt and completion of all "
-        "calls, per problem; missing where the data set does not have the tokens of every call (those of recruiter and "
-        "writers are not in it). " + _RULE,
+        note="Calls: one recruiter, one for each message written, one integrator. Tokens: prompt and reply of all "
+        f"these calls, mean over problems; missing where a server did not count them. {_RULE}",
         points=True,
     )
 
@@ -181,22 +180,22 @@ def _budget_rows(study: Study, group: Group) -> Iterator[Row]:
     units = study.units.take(group.units)
     alone, drawn = study.main[group.units, ALONE], units.main[:, ALONE] != ABSENT
     draws = int(drawn.any(axis=0).sum())
-    full = _full_success(study)[group.units]
-    single = nan_mean(study.mean[group.units][:, ONLY])
+    full, single = _full_success(study)[group.units], nan_mean(study.mean[group.units][:, ONLY])
     usable = np.isfinite(full) & np.isfinite(alone[:, :draws]).all(axis=1)
     if not draws or not usable.any():
         return
-    policies = {f"independent_{m}": (vote, m) for m, vote in _votes(units.alone_answer, alone, draws)}
-    policies["one_random_message"] = (single, _RECRUITER + 1 + _INTEGRATOR)
     verdict = np.where(units.proposal >= 0, units.proposal, np.nan).astype(np.float64)
-    policies["vote_of_proposals"] = (plurality(units.answer, verdict), _RECRUITER + POOL_SIZE)
-    policies["full_pool"] = (full, _RECRUITER + POOL_SIZE + _INTEGRATOR)
-    per_solve = _mean(units.tokens[usable, ALONE])
-    reads = {"one_random_message": _mean(units.tokens[usable][:, ONLY]), "full_pool": _mean(units.tokens[usable, FULL])}
-    for policy, (values, calls) in policies.items():
+    recruiter, writer = (_mean(column[usable]) for column in units.pool_tokens.T)
+    solve, one, five = (_mean(units.tokens[usable][:, place]) for place in ([ALONE], ONLY, [FULL]))
+    written = recruiter + POOL_SIZE * writer
+    policies = [(f"independent_{m}", vote, m, m * solve) for m, vote in _votes(units.alone_answer, alone, draws)]
+    policies += [
+        ("one_random_message", single, _RECRUITER + 1 + _INTEGRATOR, recruiter + writer + one),
+        ("vote_of_proposals", plurality(units.answer, verdict), _RECRUITER + POOL_SIZE, written),
+        ("full_pool", full, _RECRUITER + POOL_SIZE + _INTEGRATOR, written + five),
+    ]
+    for policy, values, calls, tokens in policies:
         found = study.mean_of(group, np.where(usable, values, np.nan))
-        complete = policy.startswith("independent_")
-        tokens = per_solve * calls if complete else np.nan
         yield {
             **group.keys,
             "policy": policy,
@@ -204,7 +203,6 @@ def _budget_rows(study: Study, group: Group) -> Iterator[Row]:
             **interval(found),
             "calls": calls,
             "tokens": number(tokens),
-            "integrator_tokens": number(tokens if complete else reads.get(policy, 0.0)),
             "n": found.n,
         }
 
