@@ -195,7 +195,9 @@ def to_frame(batches: Iterator[pa.RecordBatch], columns: Sequence[str]) -> pd.Da
 def _message_frame(source: Source) -> pd.DataFrame:
     frame = to_frame(source.batches("messages", _MESSAGES), _MESSAGES)
     for name in (*UNIT_KEYS, *POOL_FACTS):
-        frame[name] = frame[name].astype("category").cat.remove_unused_categories()
+        values = frame[name].astype("category").cat.remove_unused_categories()
+        # Sorted, so that units, and with them every seeded draw, do not depend on the order of the rows.
+        frame[name] = values.cat.reorder_categories(sorted(values.cat.categories))
         if frame[name].isna().any():
             raise DhdError(f"The {name!r} of every message must be known, but {frame[name].isna().sum()} rows lack it.")
     return frame
