@@ -32,7 +32,7 @@ GROUP = ("benchmark", "actor", "integrator", "order")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two benchmarks, two integrators, missing outcomes, two draws an arm."""
-    world = scenario("mixed", benchmarks=2, integrators=2, missing=0.08)
+    world = scenario("mixed", benchmarks=2, integrators=2, missing=0.2)
     return simulated(tmp_path_factory.mktemp("sim") / "data", problems=40, world=world, draws=2)
 
 
