@@ -29,6 +29,9 @@ SHOWN = 40
 """Rows of a table that are printed; the JSON has all of them."""
 
 
+_ROWS_AT_ONCE = 1000
+
+
 @dataclass(frozen=True, slots=True)
 class Statistics:
     """Every table of a data set, in reading order, and what was left out of each."""
@@ -103,14 +106,15 @@ def show(found: Statistics, screen: Console) -> None:
 
 
 def write_json(found: Statistics, file: IO[str]) -> None:
-    """Write every table as strict JSON, row by row: there may be millions."""
+    """Write every table as strict JSON, some rows at a time: there may be millions."""
     file.write("{\n")
     parts: list[tuple[str, Sequence[Row]]] = [(table.key, table.rows) for table in found.tables]
     parts.append(("exclusions", found.exclusions))
     for key, rows in parts:
         file.write(f"{_dumped(key)}: [")
-        for place, row in enumerate(rows):
-            file.write(("\n " if not place else ",\n ") + _dumped(row))
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            some = _dumped(list(rows[start : start + _ROWS_AT_ONCE])).removeprefix("[").removesuffix("]")
+            file.write(f",\n{some}" if start else f"\n{some}")
         file.write("],\n")
     meanings = {t.key: {"estimand": t.estimand, "unit": t.unit, "null": t.null, "note": t.note} for t in found.tables}
     file.write(f'"meanings": {_dumped(meanings)},\n"rule": {_dumped(found.rule)}\n}}\n')
