@@ -29,7 +29,8 @@ class ProblemResult:
 
     `proposals` are the verdicts on the messages' own answers, in slot order (empty without a pool). `outcomes` are
     those of whole messages, `masked` those of component masking of the `targets`; `planned` counts both,
-    `planned_masked` the latter. Without a pool, `asked` is the most calls made for one of its parts.
+    `planned_masked` the latter. Without a pool, `asked` is the most calls made for one of its parts. Tokens are those
+    of the calls that made the pool, prompt and reply; None where the server did not count.
     """
 
     problem: Problem
@@ -45,6 +46,8 @@ class ProblemResult:
     targets: tuple[Target, ...] = ()
     planned_masked: int = 0
     asked: int = 0
+    recruiter_tokens: int | None = None
+    writer_tokens: tuple[int | None, ...] = ()
 
     def groups(self) -> dict[tuple[str, str], tuple[Outcome, ...]]:
         """Return the outcomes by (integrator, order): a label belongs to one such group. The main one comes first."""
@@ -104,7 +107,17 @@ def collect_problem(store: Store, config: RunConfig, models: Models, problem: Pr
         len(planned),
         tuple(targets),
         sum(replay.mask is not None for replay in planned),
+        recruiter_tokens=_tokens(calls, recruiter_ticket(problem_id)),
+        writer_tokens=tuple(_tokens(calls, hypothesizer_ticket(problem_id, m.slot)) for m in pool.messages),
     )
+
+
+def _tokens(calls: Calls, ticket: str) -> int | None:
+    """Return the tokens of the last call of a ticket."""
+    reply = calls[ticket][-1].reply if calls.get(ticket) else None
+    if reply is None or reply.prompt_tokens is None or reply.completion_tokens is None:
+        return None
+    return reply.prompt_tokens + reply.completion_tokens
 
 
 def read_roles(calls: Calls, problem_id: str) -> tuple[tuple[Role, ...], str | None]:
