@@ -163,7 +163,8 @@ class _Totals:
         usable = sum(outcome.status in _USABLE for outcome in outcomes)
         self.problems += 1
         self.with_pool += result.pool is not None
-        self.complete += result.pool is not None and usable == result.planned
+        decided = result.further_blocks is not None
+        self.complete += result.pool is not None and usable == result.planned and decided
         self.planned += result.planned
         self.done += usable
         if result.pool is None:
