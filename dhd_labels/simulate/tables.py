@@ -139,7 +139,6 @@ def _messages(chunk: _Chunk) -> pa.Table:
         "proposal_status": take(["graded", "no_answer"], (correct < 0).ravel().astype(int)),
         "proposal_correct": take([False, True, None], correct.ravel() % 3),
         **{field.name: getattr(labels, field.name).ravel() for field in dataclasses.fields(labels)},
-        "screen_blocks": np.zeros(number, int),
         **_licence(number),
         TRUE_VALUE.name: chunk.outcomes.true_value.ravel(),
     }

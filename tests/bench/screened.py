@@ -20,7 +20,7 @@ from dhd_labels.stats.multiplicity import discoveries
 from tests.stats.worlds import drawn, near_deterministic, noisy
 from tests.stats.worlds import screened as screen
 
-PROBLEMS, SEEDS = 1000, 5
+PROBLEMS, SEEDS = 1000, 10
 LEVELS = (0.01, 0.05, 0.1)
 
 

@@ -134,6 +134,9 @@ def test_a_second_run_makes_no_call_and_the_first_counts_each_once(
     again = run(screened.directory.config, screened.directory.path)
     assert spy.seen == [] and (made.found, again.tally.made, again.tally.found) == (0, 0, made.made)
     assert decisions(again) == decisions(screened) and again.note == screened.note == ""
+    summary = summarise(again.directory, results(again))
+    assert summary.complete == 50 == sum(summary.allocation.values())
+    assert set(summary.allocation) == {"further blocks", "stopped"}
 
 
 def test_the_data_set_says_which_blocks_decided(screened: RunReport, tmp_path: Path) -> None:
@@ -222,7 +225,8 @@ def test_a_budget_waits_for_all_problems_and_goes_to_the_most_mixed(tmp_path: Pa
     assert small.note == "further blocks are given once all 8 problems are run, this time 3 were"
     assert {label.trajectory_value_reason for r in results(small) for label in r.labels(r.main_outcomes(), "missing")
             } == {UNDECIDED}  # fmt: skip
-    assert summarise(small.directory, results(small)).complete == 0, "more may be asked for of each"
+    summary = summarise(small.directory, results(small))
+    assert (summary.complete, summary.allocation) == (0, {"undecided": 3}), "more may be asked for of each"
     whole = run(config, tmp_path / "run")
     assert whole.note == "" and decisions(whole) == decisions(run(config, tmp_path / "fresh"))
     counts = {r.problem.problem_id: successes(matched(r)[0]) for r in results(whole)}
