@@ -176,6 +176,11 @@ def test_the_plan_is_a_bound(screened: RunReport) -> None:
     assert {s.study: s.calls for s in limited.studies}["further blocks"] == 7 * 7
 
 
+def test_the_plan_bounds_verdicts_too() -> None:
+    fixed_plan, bound = (plan_run(oracle(*EVERYTHING, *more)) for more in ((), ("replay.allocation=screened",)))
+    assert [role.calls for role in bound.roles] == [role.calls for role in fixed_plan.roles]
+
+
 def interrupted(config: RunConfig, folder: Path, monkeypatch: pytest.MonkeyPatch, after: int) -> bool:
     """Run until so many answers are made, and stop as a kill would: whether it came that far."""
     count = itertools.count()
@@ -334,6 +339,18 @@ def test_decisions_survive_a_salvage_and_a_lost_one_is_made_again_alike(tmp_path
             use()
     saved = run(config, tmp_path, salvage_store=True)
     assert saved.tally.made == 0 and decisions(saved) == before
+
+
+def test_what_was_given_counts_against_the_budget(tmp_path: Path) -> None:
+    """The lost decision of a mixed problem for which nothing was left is made again: still nothing is."""
+    config = oracle(*FEW, "replay.further_blocks=5")
+    report = run(config, tmp_path)
+    before = decisions(report)
+    poor = next(r.problem.problem_id for r in results(report)
+                if successes(matched(r)[0]) not in (0, 7) and before[r.problem.problem_id] == 1)  # fmt: skip
+    edit(tmp_path, "DELETE FROM meta WHERE name=?", f"blocks of {poor}")
+    again = run(config, tmp_path)
+    assert decisions(again) == before and again.tally.made == 0
 
 
 def test_a_decision_that_no_run_makes_is_refused_before_anything_is_paid(tmp_path: Path) -> None:
