@@ -1,5 +1,5 @@
 """Make DHD labels: `python -m dhd_labels plan | run | status | show | build | push | problems | grade |
-extract | simulate`.
+extract | simulate | stats | report`.
 
     python -m dhd_labels plan quickstart
     python -m dhd_labels run quickstart --limit 1
@@ -31,6 +31,9 @@ Limit = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Only N problems, from every benchmark and study in turn.")
 ]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a config key (dotted).")]
+Labels = Annotated[
+    str, typer.Argument(metavar="DATASET_DIR", help="Folder of a data set, or a Hub id org/name[@revision].")
+]
 Lines = Annotated[Path, typer.Argument(metavar="IN.jsonl", help="One JSON object a line.")]
 Out = Annotated[Path | None, typer.Option(metavar="F", help="Write here instead of to the screen.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
@@ -250,6 +253,39 @@ def simulate(
     truth = simulate_and_describe(Plan(world, problems, blocks, seed, draws), out, None if json else console())
     if json:
         _print_json(truth)
+
+
+@app.command()
+def stats(
+    labels: Labels,
+    json: Annotated[
+        str | None, typer.Option("--json", metavar="F", help="Write every table as JSON to F; `-` prints it instead.")
+    ] = None,
+) -> None:
+    """Print every table of a data set: counts, rates with intervals, exact tests, and what was left out and why."""
+    from dhd_labels.stats.command import compute, show, write_file, write_json
+
+    found = compute(labels)
+    if json == "-":
+        write_json(found, sys.stdout)
+        return
+    if json is not None:
+        write_file(found, Path(json))
+    show(found, console())
+
+
+@app.command()
+def report(
+    labels: Labels,
+    out: Annotated[Path, typer.Option(metavar="D", help="Folder for the figures (PNG, SVG) and the page.")],
+) -> None:
+    """Write the tables of `stats` and their figures as one HTML page, which needs no other file."""
+    from dhd_labels.report.page import write_report
+    from dhd_labels.stats.command import compute
+
+    written = write_report(compute(labels), out)
+    screen = console()
+    screen.print(f"Report: {written.page} ({len(written.figures)} figures beside it, PNG and SVG)", markup=False)
 
 
 @app.command(name="check-token", hidden=True)

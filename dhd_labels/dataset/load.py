@@ -72,15 +72,28 @@ def load_frame(
 
 def _load_folder(folder: Path, config: str) -> datasets.DatasetDict:
     header = headers.local_header(folder)
-    _check_files(folder, header, config)
+    check_files(folder, header, config)
     return _load(str(folder), config, header, str(folder), None)
 
 
 def _load_hub(ref: RepoRef, config: str) -> datasets.DatasetDict:
-    """Resolve the revision once, so that the card and the rows come from the same commit."""
+    header, revision = hub_header(ref)
+    return _load(ref.repo, config, header, loading(ref), revision)
+
+
+def loading(ref: RepoRef) -> str:
+    """Name what is being done, for errors."""
+    return f"Loading the data set {ref.repo!r} (there is no such folder here) from the Hub"
+
+
+def hub_header(ref: RepoRef) -> tuple[Header, str | None]:
+    """Return the header of a data set on the Hub and its commit, so that the card and the rows come from the same one.
+
+    Raises:
+        DhdError: the Hub said no, or the data set is not ours or of another version.
+    """
     from huggingface_hub import HfApi, constants, hf_hub_download
 
-    what = f"Loading the data set {ref.repo!r} (there is no such folder here) from the Hub"
     try:
         with quiet():
             revision = ref.revision
@@ -88,14 +101,14 @@ def _load_hub(ref: RepoRef, config: str) -> datasets.DatasetDict:
                 revision = HfApi().dataset_info(ref.repo, revision=revision, timeout=30).sha
             card = hf_hub_download(ref.repo, CARD_NAME, repo_type="dataset", revision=revision)
     except Exception as error:
-        raise DhdError(explain(error, what)) from None
+        raise DhdError(explain(error, loading(ref))) from None
     header = headers.read_header(Path(card).parent)
     if header is None:
         raise DhdError(
             f"The data set {ref.repo!r} was not made by dhd-labels (its card lacks the '{headers.KEY}' entry)."
         )
     headers.check_version(header, ref.repo)
-    return _load(ref.repo, config, header, what, revision)
+    return header, revision
 
 
 def _load(path: str, config: str, header: Header, where: str, revision: str | None) -> datasets.DatasetDict:
@@ -115,7 +128,7 @@ def _load(path: str, config: str, header: Header, where: str, revision: str | No
             raise DhdError(_unreadable(error, path, config, where, local=revision is None)) from error
     shape = next(iter(found.values())).features if found else features(config)
     _check_columns(shape, config, path)
-    _check_rows({split: data.num_rows for split, data in found.items()}, header.rows[config], config, path)
+    check_rows({split: data.num_rows for split, data in found.items()}, header.rows[config], config, path)
     return datasets.DatasetDict({split: found[split] if split in found else _empty(shape) for split in SPLITS})
 
 
@@ -126,8 +139,12 @@ def _unreadable(error: Exception, path: str, config: str, where: str, *, local: 
     return f"The config {config!r} of {path} cannot be read ({type(cause).__name__}: {cause}). {HOW_TO_BUILD}"
 
 
-def _check_files(folder: Path, header: Header, config: str) -> None:
-    """Refuse files without a declared column: `datasets` would fill it with nulls, as the card has it."""
+def check_files(folder: Path, header: Header, config: str) -> None:
+    """Refuse files without a declared column: `datasets` would fill it with nulls, as the card has it.
+
+    Raises:
+        DhdError: a file cannot be read or lacks a column.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -151,7 +168,12 @@ def _check_columns(found: datasets.Features, config: str, path: str) -> None:
         raise DhdError(f"In the config {config!r} of {path}, {'; '.join(changed)}. {HOW_TO_BUILD}")
 
 
-def _check_rows(found: dict[str, int], listed: Any, config: str, path: str) -> None:
+def check_rows(found: dict[str, int], listed: Any, config: str, path: str) -> None:
+    """Refuse files whose rows are not as many as the card counts.
+
+    Raises:
+        DhdError: a split has other rows.
+    """
     wrong = [
         f"{s} has {found.get(s, 0)}, not {listed.get(s, 0)}" for s in SPLITS if found.get(s, 0) != listed.get(s, 0)
     ]

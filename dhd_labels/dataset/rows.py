@@ -29,7 +29,11 @@ def message_rows(result: ProblemResult, no_answer: NoAnswer) -> Iterator[dict[st
         for (integrator, order), outcomes in result.groups().items():
             identity = _identity(result.problem, result.pool, integrator, order)
             for label in result.labels(outcomes, no_answer):
-                yield _message_row(result.problem, result.pool, label, identity)
+                yield {
+                    **_message_row(result.problem, result.pool, label, identity),
+                    "recruiter_tokens": result.recruiter_tokens,
+                    "writer_tokens": result.writer_tokens[label.slot] if result.writer_tokens else None,
+                }
 
 
 def replay_rows(result: ProblemResult) -> Iterator[dict[str, Any]]:

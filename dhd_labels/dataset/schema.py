@@ -74,6 +74,10 @@ MESSAGES = (
     Column("confidence_level", "string", "`high`, `medium` or `low`; null when unclear"),
     Column("confidence_value", "float64", "a stated number as a fraction of 1; null when none is stated"),
     Column("message_status", "string", "`ok` for every replayed message"),
+    Column(
+        "recruiter_tokens", "int32", "tokens of the recruiter's call, prompt and reply; one call for all five messages"
+    ),
+    Column("writer_tokens", "int32", "tokens of the call that wrote this message, prompt and reply"),
     Column("proposal_status", "string", "`graded`, or why the proposed answer has no verdict"),
     Column("proposal_correct", "bool", "whether the proposed answer is right; null unless graded"),
     Column("single_effect", "float64", "success with only this message minus success alone; mean over recorded draws"),

@@ -32,7 +32,8 @@ class ProblemResult:
     those of whole messages, `masked` those of component masking of the `targets`; `planned` counts both,
     `planned_masked` the latter. Without a pool, `asked` is the most calls made for one of its parts. `screen_blocks`
     is the number of matched blocks that decide how many more there are (0: none do), `further_blocks` the number of
-    these, None until it is decided.
+    these, None until it is decided. Tokens are those of the calls that made the pool, prompt and reply; None where the
+    server did not count.
     """
 
     problem: Problem
@@ -50,6 +51,8 @@ class ProblemResult:
     asked: int = 0
     screen_blocks: int = 0
     further_blocks: int | None = 0
+    recruiter_tokens: int | None = None
+    writer_tokens: tuple[int | None, ...] = ()
 
     def groups(self) -> dict[tuple[str, str], tuple[Outcome, ...]]:
         """Return the outcomes by (integrator, order): a label belongs to one such group. The main one comes first."""
@@ -134,6 +137,8 @@ def collect_problem(store: Store, config: RunConfig, models: Models, problem: Pr
         sum(replay.mask is not None for replay in planned),
         screen_blocks=screen,
         further_blocks=None if undecided else blocks - screen if screen else 0,
+        recruiter_tokens=_tokens(calls, recruiter_ticket(problem_id)),
+        writer_tokens=tuple(_tokens(calls, hypothesizer_ticket(problem_id, m.slot)) for m in pool.messages),
     )
 
 
@@ -151,6 +156,14 @@ def blocks_of(config: RunConfig, store: Store, problem_id: str) -> int:
             f"{decided}: the store was edited. Restore it, or use a new --run-dir."
         )
     return decided or fewest or most
+
+
+def _tokens(calls: Calls, ticket: str) -> int | None:
+    """Return the tokens of the last call of a ticket."""
+    reply = calls[ticket][-1].reply if calls.get(ticket) else None
+    if reply is None or reply.prompt_tokens is None or reply.completion_tokens is None:
+        return None
+    return reply.prompt_tokens + reply.completion_tokens
 
 
 def read_roles(calls: Calls, problem_id: str) -> tuple[tuple[Role, ...], str | None]:

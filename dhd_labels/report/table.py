@@ -54,12 +54,16 @@ class Table:
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        table = RichTable(title=Text(_visible(self.title)), caption=Text(_visible(self.note)) if self.note else None)
+        table = RichTable(title=Text(visible(self.title)), caption=Text(visible(self.note)) if self.note else None)
         for column in self.columns:
-            table.add_column(Text(_visible(column)))
+            table.add_column(Text(visible(column)))
         for row in self.rows:
-            table.add_row(*(Text(_visible(cell)) for cell in row))
+            table.add_row(*(Text(visible(cell)) for cell in row))
         return table
+
+    def visible_cells(self) -> tuple[tuple[str, ...], ...]:
+        """Return the column names and then the rows, each cell one line without control or invisible characters."""
+        return tuple(tuple(map(visible, line)) for line in (self.columns, *self.rows))
 
 
 def escape(text: str) -> str:
@@ -69,7 +73,7 @@ def escape(text: str) -> str:
 
 def _inline(text: str) -> str:
     """Escape text that does not start a line, so that `- x` or `1.` cannot begin a list."""
-    line = "".join(_HTML.get(char, char) for char in _visible(text))
+    line = "".join(_HTML.get(char, char) for char in visible(text))
     return _BARE_LINK.sub(_as_entity, _ACTIVE.sub(r"\\\1", line))
 
 
@@ -82,7 +86,7 @@ def _line(cells: tuple[str, ...]) -> str:
     return f"| {' | '.join(map(_inline, cells))} |"
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
     """Return the text as one line: control characters shown as U+FFFD, invisible formatting dropped."""
     return " ".join("".join(map(_visible_char, text)).split())
 

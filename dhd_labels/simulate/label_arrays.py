@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import get_args
+from typing import Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -12,14 +12,33 @@ import numpy.typing as npt
 from dhd_labels.labels import NO_BLOCK, STOPPED, bootstrap_interval, stability_of
 from dhd_labels.records import POOL_SIZE, Arm, Stability
 from dhd_labels.replay.plan import FULL_DRAWS
-from dhd_labels.simulate.outcomes import ALONE, FULL, ONLY, WITHOUT, Outcomes, success
-from dhd_labels.simulate.pools import IntArray
+from dhd_labels.simulate.outcomes import ALONE, FULL, ONLY, WITHOUT, success
+from dhd_labels.simulate.pools import IntArray, SmallIntArray
 from dhd_labels.simulate.worlds import FloatArray
 
 TextArray = npt.NDArray[np.object_]
 _STEPS = 2 * FULL_DRAWS + 1
 """A block effect is one of -1, -1/2, 0, 1/2, 1: so many values."""
 _STABILITY: tuple[Stability, ...] = get_args(Stability)
+
+
+class Drawn(Protocol):
+    """Outcomes of n_units units, as `simulate.outcomes.Outcomes` has them."""
+
+    @property
+    def main(self) -> SmallIntArray:
+        """Return (n_units, len(ARMS), draws) codes outside of blocks."""
+        ...
+
+    @property
+    def full(self) -> FloatArray:
+        """Return (n_units, n_blocks, 2) success of the full draws; NaN where missing."""
+        ...
+
+    @property
+    def without(self) -> FloatArray:
+        """Return (n_units, n_blocks, 5) success of the removal draws; NaN where missing."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +60,7 @@ class Labels:
     stable_cell: TextArray
 
 
-def label_arrays(outcomes: Outcomes, correct: npt.NDArray[np.int8], screen_blocks: IntArray | None = None) -> Labels:
+def label_arrays(outcomes: Drawn, correct: npt.NDArray[np.int8], screen_blocks: IntArray | None = None) -> Labels:
     """Label every message of every unit, by the rule that `no_answer` is missing.
 
     Args:
@@ -78,7 +97,7 @@ def label_arrays(outcomes: Outcomes, correct: npt.NDArray[np.int8], screen_block
     )
 
 
-def _single(outcomes: Outcomes) -> tuple[FloatArray, TextArray]:
+def _single(outcomes: Drawn) -> tuple[FloatArray, TextArray]:
     """Return mean success of `only i` minus mean success of `alone`, and the reasons where there is none."""
     only = _mean(success(outcomes.main[:, ONLY]))
     alone = _mean(success(outcomes.main[:, [ALONE]]))
@@ -87,7 +106,7 @@ def _single(outcomes: Outcomes) -> tuple[FloatArray, TextArray]:
     return only - alone, reason
 
 
-def _pairs(outcomes: Outcomes, left_out: npt.NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+def _pairs(outcomes: Drawn, left_out: npt.NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
     """Return the mean and the first of the one-draw-against-one effects: unmatched ones, else draw 0 of each block.
 
     Args:

@@ -135,6 +135,8 @@ def _messages(chunk: _Chunk) -> pa.Table:
         **chunk.identity(np.arange(units).repeat(POOL_SIZE)),
         "slot": np.tile(np.arange(POOL_SIZE), units),
         **{name: column.take(pa.array(row_pool)) for name, column in chunk.texts.items()},
+        "recruiter_tokens": np.full(number, 2 * _PROMPT_TOKENS),
+        "writer_tokens": (_PROMPT_TOKENS + _message_tokens(chunk)[chunk.unit_pool]).ravel(),
         "message_status": take(["ok"], np.zeros(number, int)),
         "proposal_status": take(["graded", "no_answer"], (correct < 0).ravel().astype(int)),
         "proposal_correct": take([False, True, None], correct.ravel() % 3),
@@ -207,14 +209,19 @@ def _answers(chunk: _Chunk, unit: Index, code: Index, rng: np.random.Generator) 
     return np.where(code == 1, reference, wrong)
 
 
-def _prompt_tokens(chunk: _Chunk) -> Index:
-    """Return (n_units, n_arms) tokens of the prompt: a constant and a quarter of the characters shown."""
+def _message_tokens(chunk: _Chunk) -> Index:
+    """Return (n_pools, 5) tokens of each message: a quarter of its characters."""
     import pyarrow.compute as pc
 
     fields = ("role_name", "proposed_answer", "reasoning_direction", "key_idea", "critical_assumption", "what_to_check")
-    chars = sum(pc.utf8_length(chunk.texts[name]).to_numpy() for name in fields).reshape(-1, POOL_SIZE)
+    found: Index = sum(pc.utf8_length(chunk.texts[name]).to_numpy() for name in fields).reshape(-1, POOL_SIZE)
+    return found // _CHARS_A_TOKEN
+
+
+def _prompt_tokens(chunk: _Chunk) -> Index:
+    """Return (n_units, n_arms) tokens of the prompt: a constant and the messages shown."""
     shown = np.array([[slot in arm.kept for arm in ARMS] for slot in range(POOL_SIZE)])
-    found: Index = (_PROMPT_TOKENS + (chars // _CHARS_A_TOKEN) @ shown)[chunk.unit_pool]
+    found: Index = (_PROMPT_TOKENS + _message_tokens(chunk) @ shown)[chunk.unit_pool]
     return found
 
 

@@ -34,7 +34,7 @@ from dhd_labels.records import POOL_SIZE
 from dhd_labels.replay.plan import FULL_DRAWS
 from dhd_labels.stats.arrays import BoolArray, FloatArray, IntArray
 from dhd_labels.stats.blocks import DRAWS, Blocks
-from dhd_labels.stats.families import RANK_PAIRS, Family, Null, Ranks, rank_placements, target_slots
+from dhd_labels.stats.families import RANK_PAIRS, Family, Null, rank_weights, target_slots
 
 _Matrix: TypeAlias = Any  # scipy.sparse has no types
 _CACHED_JOINTS = 24  # a path of prefixes; larger joints weigh megabytes
@@ -231,47 +231,56 @@ def extreme_chance(counts: IntArray, helpful: int, harmful: int) -> FloatArray:
 
 def _union(slots: int, counts: IntArray) -> FloatArray:
     """Return (n,) the chance that one of the slots is at its largest in every block."""
-    total = np.zeros(len(counts))
-    for chosen in range(1, slots + 1):
-        ways = [0, 2, *(comb(POOL_SIZE - chosen, count - FULL_DRAWS) for count in range(FULL_DRAWS, DRAWS))]
-        together = np.array([way / comb(DRAWS, count) for count, way in enumerate(ways)])[counts].prod(axis=1)
-        total += (-1) ** (chosen + 1) * comb(slots, chosen) * together
-    return total
+    together = _all_at_largest()[: slots + 1, counts].prod(axis=2)
+    signs = [-((-1) ** chosen) * comb(slots, chosen) if chosen else 0 for chosen in range(slots + 1)]
+    return np.asarray(np.array(signs) @ together)
 
 
-Maxima = Mapping[Ranks, FloatArray]
-"""Arrangements by value of T, from -2 n to 2 n or more, for each pair of ranks that the tested slots may hold."""
+@cache
+def _all_at_largest() -> FloatArray:
+    """Return (6, 7) the chance that so many named slots are all at their largest, in a block with 0 to 6 successes."""
+    table = np.zeros((POOL_SIZE + 1, DRAWS))
+    for chosen, count in itertools.product(range(POOL_SIZE + 1), range(1, DRAWS)):
+        ways = 2 if count == 1 else comb(POOL_SIZE - chosen, count - FULL_DRAWS)
+        table[chosen, count] = ways / comb(DRAWS, count)
+    return table
 
 
-def _maximum(maxima: Maxima, helpful: int, harmful: int) -> NullDistribution:
+def _maximum(maxima: FloatArray, helpful: int, harmful: int) -> NullDistribution:
     """Return the distribution of T for tested slots that are placed anywhere among the five."""
-    total = np.sum([ways * maxima[ranks] for ranks, ways in rank_placements(helpful, harmful).items()], axis=0)
+    total = rank_weights(helpful, harmful) @ maxima
     values = np.flatnonzero(total)
     above = np.cumsum(total[values][::-1])[::-1]
     return NullDistribution(values - len(total) // 2, above / above[0])
 
 
 @lru_cache(maxsize=_CACHED_NULLS)
-def _seven_maxima(counts: tuple[int, ...]) -> Maxima:
+def _seven_maxima(counts: tuple[int, ...]) -> FloatArray:
     return _maxima(_joint_seven(counts), np.arange(FULL_DRAWS * len(counts) + 1), len(counts))
 
 
 @lru_cache(maxsize=_CACHED_NULLS)
-def _removals_maxima(counts: tuple[int, ...], full: int) -> Maxima:
+def _removals_maxima(counts: tuple[int, ...], full: int) -> FloatArray:
     return _maxima(_joint_removals(counts), np.array([full]), len(counts))
 
 
-def _maxima(joint: FloatArray, full: IntArray, n_blocks: int) -> Maxima:
-    """Sum the joint distribution of (sorted removal successes, sum of full draws) by T, for each pair of ranks."""
+def _maxima(joint: FloatArray, full: IntArray, n_blocks: int) -> FloatArray:
+    """Return (30, 2 m + 1) arrangements by T, from -m to m, for each of `RANK_PAIRS`.
+
+    Args:
+        joint: arrangements by sorted removal successes and sum of full draws.
+        full: the sums of full draws that its columns stand for.
+        n_blocks: blocks in it.
+    """
     state, column = np.nonzero(joint)
     weights = joint[state, column]
-    by_rank = full[column] - FULL_DRAWS * sorted_successes(n_blocks)[state].T
-    shift = int(np.abs(by_rank).max())
-    found: dict[Ranks, FloatArray] = {}
-    for low, high in RANK_PAIRS:
-        helped = -shift if low is None else by_rank[low]
-        statistic = np.maximum(helped, -shift if high is None else -by_rank[high])
-        found[low, high] = np.bincount(statistic + shift, weights, minlength=2 * shift + 1).astype(np.float64)
+    helped = full[column] - FULL_DRAWS * sorted_successes(n_blocks)[state].T
+    most = int(np.abs(helped).max())
+    no_slot = np.int64(-most)
+    found = np.empty((len(RANK_PAIRS), 2 * most + 1))
+    for row, (low, high) in zip(found, RANK_PAIRS, strict=True):
+        largest = np.maximum(no_slot if low is None else helped[low], no_slot if high is None else -helped[high])
+        row[:] = np.bincount(largest + most, weights, minlength=2 * most + 1)
     return found
 
 
@@ -315,6 +324,6 @@ def _one_more_block(n_blocks: int) -> tuple[_Matrix, ...]:
     matrices = []
     for successes in range(POOL_SIZE + 1):
         rows = target[:, added.sum(axis=1) == successes]
-        source = np.repeat(np.arange(len(before)), rows.shape[1])
-        matrices.append(scipy.sparse.csr_array((np.ones(rows.size), (rows.ravel(), source)), shape=shape))
+        starts = np.arange(len(before) + 1) * rows.shape[1]
+        matrices.append(scipy.sparse.csc_array((np.ones(rows.size), rows.ravel(), starts), shape=shape))
     return tuple(matrices)

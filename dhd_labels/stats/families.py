@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping
 from functools import cache
 from typing import Literal, get_args
 
@@ -22,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dhd_labels.records import POOL_SIZE
-from dhd_labels.stats.arrays import BoolArray
+from dhd_labels.stats.arrays import BoolArray, FloatArray
 
 Family = Literal["wrong_helpful", "correct_harmful", "off_diagonal", "any"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
@@ -77,10 +76,11 @@ RANK_PAIRS: tuple[Ranks, ...] = tuple(pair for pair in itertools.product(_RANKS,
 
 
 @cache
-def rank_placements(helpful: int, harmful: int) -> Mapping[Ranks, int]:
-    """Return the number of placements of the tested slots by the ranks that decide.
+def rank_weights(helpful: int, harmful: int) -> FloatArray:
+    """Return (30,) how many placements of the tested slots each of `RANK_PAIRS` decides.
 
     Ranks order the five slots by their removal successes. The lowest and the highest are all that a maximum statistic
     needs: the most helpful message is the one whose removal succeeds least often.
     """
-    return Counter((min(a, default=None), max(b, default=None)) for a, b in placements(helpful, harmful))
+    ways = Counter((min(a, default=None), max(b, default=None)) for a, b in placements(helpful, harmful))
+    return np.array([float(ways[pair]) for pair in RANK_PAIRS])

@@ -12,6 +12,7 @@ Unit: a pool with one integrator and one order. Source: protocol, controlled rep
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from dhd_labels.records import POOL_SIZE
 from dhd_labels.replay.plan import FULL_DRAWS
 from dhd_labels.stats.arrays import BoolArray, FloatArray, IntArray
 from dhd_labels.stats.blocks import Blocks
@@ -75,14 +77,14 @@ Key = tuple[tuple[Law, ...], int, int]
 
 def stability_codes(blocks: Blocks) -> IntArray:
     """Return (n_pools, 5) stability codes of `repeatable`; a pool without two complete blocks is indeterminate."""
-    codes = np.full((blocks.n_pools, 5), INDETERMINATE, dtype=np.int64)
+    codes = np.full((blocks.n_pools, POOL_SIZE), INDETERMINATE, dtype=np.int64)
     per_pool = blocks.per_pool
     order = np.argsort(blocks.pool, kind="stable")
     letters = blocks.effects[order] + FULL_DRAWS
     pools = blocks.pool[order]
     for n_blocks in np.unique(per_pool[per_pool > 0]).tolist():
         chosen = per_pool[pools] == n_blocks
-        cube = letters[chosen].reshape(-1, n_blocks, 5).transpose(0, 2, 1)
+        cube = letters[chosen].reshape(-1, n_blocks, POOL_SIZE).transpose(0, 2, 1)
         codes[pools[chosen][::n_blocks]] = automaton(n_blocks).classify(cube)
     return codes
 
@@ -132,19 +134,23 @@ def _repeatable(codes: IntArray, helpful: BoolArray, harmful: BoolArray) -> IntA
 
 def _keys(blocks: Blocks, helpful: BoolArray, harmful: BoolArray, tested: BoolArray, null: Null) -> Counter[Key]:
     """Count the tested pools by what their null distribution depends on."""
-    full = blocks.outcomes[:, :FULL_DRAWS].sum(axis=1).tolist()
-    removal = blocks.outcomes[:, FULL_DRAWS:].sum(axis=1).tolist()
-    laws: dict[int, list[Law]] = {}
-    for pool, f, r in zip(blocks.pool.tolist(), full, removal, strict=True):
-        laws.setdefault(pool, []).append(law_of(f, r, permute_full=null == "seven"))
-    sides = zip(helpful.sum(axis=1).tolist(), harmful.sum(axis=1).tolist(), strict=True)
-    rows = Counter((tuple(sorted(laws[p])), *side) for p, side in enumerate(sides) if tested[p])
-    return Counter({(canonical(found), h, c): times for (found, h, c), times in rows.items()})
+    full = blocks.outcomes[:, :FULL_DRAWS].sum(axis=1, dtype=np.int64)
+    known = list(itertools.product(range(FULL_DRAWS + 1), range(POOL_SIZE + 1)))
+    code = full * (POOL_SIZE + 1) + blocks.counts - full
+    per_law = np.bincount(blocks.pool * len(known) + code, minlength=blocks.n_pools * len(known))
+    rows = np.column_stack([per_law.reshape(-1, len(known)), helpful.sum(axis=1), harmful.sum(axis=1)])
+    found: Counter[Key] = Counter()
+    for row, times in zip(*(a.tolist() for a in np.unique(rows[tested], axis=0, return_counts=True)), strict=True):
+        *by_law, one_side, other_side = row
+        laws = [law_of(*law, permute_full=null == "seven") for law, count in zip(known, by_law, strict=True)
+                for _ in range(count)]  # fmt: skip
+        found[canonical(tuple(laws)), one_side, other_side] += times
+    return found
 
 
 def _convolved(keys: Counter[Key]) -> tuple[FloatArray, float, list[tuple[Key, int]]]:
     """Return the distribution of the total over pools that can be counted, the mass cut from it, and the others."""
-    total, lost, left = np.ones(1), 0.0, []
+    parts, lost, left = [np.ones(1)], 0.0, []
     for key, times in sorted(keys.items()):
         laws, helpful, harmful = key
         table = stable_counts(laws)
@@ -152,9 +158,12 @@ def _convolved(keys: Counter[Key]) -> tuple[FloatArray, float, list[tuple[Key, i
             left.append((key, times))
             continue
         one = np.einsum("ud,udn->n", table, family_counts(helpful, harmful))
-        total, cut = _cut(np.convolve(total, _power(one[: np.flatnonzero(one)[-1] + 1], times)))
-        lost += cut
-    return total, lost, left
+        parts.append(_power(one[: np.flatnonzero(one)[-1] + 1], times))
+    while len(parts) > 1:  # by pairs, so that long ones meet long ones
+        merged = [_cut(np.convolve(one, other)) for one, other in zip(parts[::2], parts[1::2], strict=False)]
+        lost += sum(cut for _, cut in merged)
+        parts = [total for total, _ in merged] + parts[len(merged) * 2 :]
+    return parts[0], lost, left
 
 
 def _power(one: FloatArray, times: int) -> FloatArray:
@@ -189,14 +198,14 @@ def simulated_counts(
     laws: tuple[Law, ...], helpful: int, harmful: int, draws: int, rng: np.random.Generator
 ) -> IntArray:
     """Return (draws,) numbers of repeatable messages in null arrangements of one pool's blocks."""
-    rule, slots = automaton(len(laws)), np.arange(5)
-    one_side = np.broadcast_to(slots < helpful, (1, 5))
-    other_side = np.broadcast_to(slots >= 5 - harmful, (1, 5))
-    step = max(1, _CHUNK // (5 * len(laws)))
+    rule, slots = automaton(len(laws)), np.arange(POOL_SIZE)
+    one_side = np.broadcast_to(slots < helpful, (1, POOL_SIZE))
+    other_side = np.broadcast_to(slots >= POOL_SIZE - harmful, (1, POOL_SIZE))
+    step = max(1, _CHUNK // (POOL_SIZE * len(laws)))
     found = []
     for start in range(0, draws, step):
         size = min(step, draws - start)
-        letters = np.empty((size, 5, len(laws)), dtype=np.int64)
+        letters = np.empty((size, POOL_SIZE, len(laws)), dtype=np.int64)
         for block, law in enumerate(laws):
             rows, ways = arrangements(law)
             letters[:, :, block] = rows[rng.choice(len(rows), size=size, p=ways / ways.sum())]

@@ -55,10 +55,10 @@ class Automaton:
 @cache
 def automaton(n_blocks: int) -> Automaton:
     """Return the smallest automaton of the stability rule over so many blocks."""
-    later = {tally: _code(tally) for tally in _tallies(n_blocks)}
+    later = {tally: _code(tally) for tally in tallies(n_blocks)}
     steps: list[IntArray] = []
     for done in reversed(range(n_blocks)):
-        rows = {tally: tuple(later[_plus(tally, letter)] for letter in range(LETTERS)) for tally in _tallies(done)}
+        rows = {tally: tuple(later[_plus(tally, letter)] for letter in range(LETTERS)) for tally in tallies(done)}
         names = {row: state for state, row in enumerate(sorted(set(rows.values())))}
         steps.append(np.array(list(names), dtype=np.int64))
         later = {tally: names[row] for tally, row in rows.items()}
@@ -68,7 +68,7 @@ def automaton(n_blocks: int) -> Automaton:
 Tally = tuple[int, ...]
 
 
-def _tallies(n_blocks: int) -> list[Tally]:
+def tallies(n_blocks: int) -> list[Tally]:
     """Return every way in which so many blocks can spread over the letters."""
     drawn = itertools.combinations_with_replacement(range(LETTERS), n_blocks)
     return [tuple(letters.count(letter) for letter in range(LETTERS)) for letters in drawn]

@@ -43,9 +43,9 @@ def test_effects_are_twice_those_of_the_labels() -> None:
 def test_incomplete_blocks_are_left_out_and_counted_by_reason() -> None:
     one_full, no_full, short = block(0)[1:], block(1)[2:], block(2)[:-1]
     ungraded = block(3, [1, None, 1, 0, 1, 1, 0])
-    found = pool_blocks([*one_full, *no_full, *short, *ungraded, *block(4)], "missing")
+    found = pool_blocks([*one_full, *no_full, *block(5)[2:], *short, *ungraded, *block(4)], "missing")
     assert found.number.tolist() == [4]
-    assert found.excluded == {"one_full_draw": 1, "missing_draw": 2, "ungraded_outcome": 1}
+    assert found.excluded == {"one_full_draw": 1, "missing_draw": 3, "ungraded_outcome": 1}
 
 
 def test_no_answer_follows_the_setting() -> None:
