@@ -6,6 +6,10 @@ Estimands (all are success WITH the message minus success WITHOUT it, so positiv
 * in-pool effect of i at K=5: one `full` draw minus one `without i` draw of the same matched pair;
 * trajectory value of i: mean over complete matched blocks of (mean of the two full draws) - (draw without i).
 
+Under screened allocation the first blocks decide whether a problem gets further ones. Values, intervals and stability
+come from the further blocks alone, since the deciding ones are more mixed than chance where a problem went on. The
+single-draw effect comes from unmatched draws or the deciding blocks, which every problem has.
+
 A label belongs to (message, pool, order, integrator). Outcomes that were not graded are missing, never neutral or
 wrong; `outcomes.no_answer: incorrect` is the one documented exception.
 """
@@ -26,6 +30,10 @@ from dhd_labels.replay.plan import FULL_DRAWS
 
 NoAnswer = Literal["missing", "incorrect"]
 COVERAGE = 0.95
+NO_BLOCK = "no complete block"
+STOPPED = "stopped after screening"
+UNDECIDED = "it is not decided yet whether blocks follow the screening"
+"""Why a message has no trajectory value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +65,9 @@ def success(outcome: Outcome, no_answer: NoAnswer) -> float | None:
 
 
 def label_pool(
-    pool: Pool, proposals: Sequence[Proposal], outcomes: Iterable[Outcome], no_answer: NoAnswer
-) -> list[MessageLabel]:
+    pool: Pool, proposals: Sequence[Proposal], outcomes: Iterable[Outcome], no_answer: NoAnswer,
+    screen_blocks: int = 0, why_none: str = NO_BLOCK,
+) -> list[MessageLabel]:  # fmt: skip
     """Return one label a message of the pool, in slot order.
 
     Args:
@@ -66,22 +75,24 @@ def label_pool(
         proposals: the verdict on each message's own answer, in slot order.
         outcomes: the unmasked replays of this pool with one integrator and one message order.
         no_answer: whether an answer that is missing is a failure of the integrator.
+        screen_blocks: the first blocks, that decided how many more there are; 0 under fixed allocation.
+        why_none: the reason of a missing trajectory value.
     """
     draws = {
         (o.replay.arm.name, o.replay.block, o.replay.draw): success(o, no_answer) for o in outcomes
     }  # joined by (arm, block, draw), never by list position
-    return [_label(pool, slot, proposal, draws) for slot, proposal in enumerate(proposals)]
+    return [_label(pool, slot, proposal, draws, screen_blocks, why_none) for slot, proposal in enumerate(proposals)]
 
 
 Draws = Mapping[tuple[str, int | None, int], float | None]
 
 
-def _label(pool: Pool, slot: int, verdict: Proposal, draws: Draws) -> MessageLabel:
+def _label(pool: Pool, slot: int, verdict: Proposal, draws: Draws, screen_blocks: int, why_none: str) -> MessageLabel:
     status, correct = verdict.status, verdict.correct
     single, why_no_single = _single_effect(draws, slot)
-    pairs = _single_draw_pairs(draws, slot)
+    pairs = _single_draw_pairs(draws, slot, screen_blocks)
     effect = float(np.mean(pairs)) if pairs else None
-    blocks = block_effects(draws, slot)
+    blocks = block_effects(draws, slot, screen_blocks)
     value = bootstrap_interval(blocks) if blocks else None
     stability = stability_of(value, len(blocks))
     proposal = None if correct is None else ("correct" if correct else "wrong")
@@ -95,10 +106,11 @@ def _label(pool: Pool, slot: int, verdict: Proposal, draws: Draws) -> MessageLab
         in_pool_effect=effect,
         in_pool_effect_reason=None if pairs else "no graded pair of a full draw and a removal draw",
         trajectory_value=value.mean if value else None,
-        trajectory_value_reason=None if value else "no complete block",
+        trajectory_value_reason=None if value else why_none,
         ci_low=value.low if value else None,
         ci_high=value.high if value else None,
         n_blocks=len(blocks),
+        screen_blocks=screen_blocks,
         stability=stability,
         cell=f"{proposal}_{direction(pairs[0])}" if proposal and pairs else None,
         stable_cell=f"{proposal}_{stability[7:]}" if proposal and stability != "indeterminate" else None,
@@ -137,13 +149,18 @@ def _single_effect(draws: Draws, slot: int) -> tuple[float | None, str | None]:
     return means[0] - means[1], None
 
 
-def _single_draw_pairs(draws: Draws, slot: int) -> list[float]:
-    """Return one-draw-against-one effects: unmatched draws when the run has any, else draw 0 of each block."""
+def _single_draw_pairs(draws: Draws, slot: int, screen_blocks: int) -> list[float]:
+    """Return one-draw-against-one effects: unmatched draws when the run has any, else draw 0 of each block.
+
+    Under screened allocation only the blocks that every problem has count.
+    """
     without = Arm.without(slot).name
     places = sorted({(-1 if block is None else block, draw) for name, block, draw in draws if name == without})
     pairs = []
     for place, draw in places:
         block = None if place == -1 else place
+        if screen_blocks and place >= screen_blocks:
+            continue
         full, removed = draws.get((Arm.full().name, block, draw)), draws.get((without, block, draw))
         if full is not None and removed is not None:
             pairs.append((block, full - removed))
@@ -151,11 +168,11 @@ def _single_draw_pairs(draws: Draws, slot: int) -> list[float]:
     return unmatched or [effect for _, effect in pairs]
 
 
-def block_effects(draws: Draws, slot: int) -> list[float]:
-    """Return (mean of both full draws) - (draw without the message) for every complete block, in block order."""
+def block_effects(draws: Draws, slot: int, first: int = 0) -> list[float]:
+    """Return (mean of both full draws) - (draw without the message) for every complete block from `first` on."""
     without = Arm.without(slot).name
     effects = []
-    for block in sorted({block for _, block, _ in draws if block is not None}):
+    for block in sorted({block for _, block, _ in draws if block is not None and block >= first}):
         full = [draws.get((Arm.full().name, block, draw)) for draw in range(FULL_DRAWS)]
         removed = draws.get((without, block, 0))
         if removed is not None and all(value is not None for value in full):

@@ -288,6 +288,7 @@ class MessageLabel:
     ci_low: float | None
     ci_high: float | None
     n_blocks: int
+    screen_blocks: int
     stability: Stability
     cell: str | None
     stable_cell: str | None

@@ -146,15 +146,25 @@ def success_table(pools: pd.DataFrame, replays: pd.DataFrame) -> FloatArray:
     """Return (n_pools, len(ARMS)) the mean success of each arm over its usable draws; NaN without any.
 
     The accuracy rule of protocol.md: `no_answer` counts as incorrect, any other ungraded outcome is missing.
-    The full pool and the removals use the draws of matched blocks; `alone` uses all of its draws.
+    The full pool and the removals use the draws of matched blocks; `alone` uses all of its draws. Where the first
+    blocks decided how many more a problem got, only these count: every problem has them, whatever came of them.
     """
     usable = replays[replays["arm"].isin(ARMS)]
     in_block = usable["block"].notna().to_numpy(dtype=np.bool_)
     usable = usable[in_block | (usable["arm"] == Arm.alone().name).to_numpy(dtype=np.bool_)]
+    usable = usable[~_is_further(pools, usable)]
     drawn = usable[[*POOL_KEYS, "arm"]].assign(success=success_of(usable))
     mean = drawn.groupby([*POOL_KEYS, "arm"], dropna=False)["success"].mean().unstack("arm")
     index = pd.MultiIndex.from_frame(pools[list(POOL_KEYS)])
     return mean.reindex(index=index, columns=pd.Index(ARMS)).to_numpy(dtype=np.float64)
+
+
+def _is_further(pools: pd.DataFrame, replays: pd.DataFrame) -> BoolArray:
+    """Return (n_replays,) whether a draw is of a block that only some problems got because of their outcomes."""
+    screen = pools.set_index(list(POOL_KEYS))["screen_blocks"].astype("Float64").fillna(0.0)
+    of_replay = screen.reindex(pd.MultiIndex.from_frame(replays[list(POOL_KEYS)])).to_numpy(float, na_value=0.0)
+    block = replays["block"].to_numpy(dtype=np.float64, na_value=-1.0)
+    return np.asarray((of_replay > 0) & (block >= of_replay), dtype=np.bool_)
 
 
 def success_of(replays: pd.DataFrame) -> FloatArray:

@@ -127,11 +127,15 @@ class ReplayConfig(Frozen):
 
     allocation: Literal["fixed", "screened"] = Field(
         default="fixed",
-        description="`fixed`: `protocol.blocks` each. `screened`: one block each, and further ones, up to that number, "
-        "only where the seven answers of the first were neither all right nor all wrong, the most mixed first",
+        description="`fixed`: `protocol.blocks` each. `screened`: `screen_blocks` each, and further ones, up to that "
+        "number, only where the seven answers of one of the first were neither all right nor all wrong",
     )
+    screen_blocks: int = Field(default=1, ge=1, le=99, description="blocks that each problem gets under `screened`")
     further_blocks: int | None = Field(
-        default=None, ge=1, description="most further blocks of all problems together under `screened`"
+        default=None,
+        ge=1,
+        description="most further blocks of all problems together under `screened`, the most mixed problems first; "
+        "they are then given once all problems are screened",
     )
 
 
@@ -217,6 +221,11 @@ class RunConfig(Frozen):
     def engine_of(self, role: str) -> ModelConfig:
         """Return the engine that answers for a role, wherever it runs."""
         return answering(self.engines[self.role(role).engine])
+
+    @property
+    def screen_blocks(self) -> int:
+        """Matched blocks that decide how many more a problem gets; 0 under fixed allocation."""
+        return self.replay.screen_blocks if self.replay.allocation == "screened" else 0
 
     @property
     def probe_prompts(self) -> int:
@@ -336,13 +345,18 @@ class RunConfig(Frozen):
 
     @model_validator(mode="after")
     def _screening_has_blocks_to_give(self) -> RunConfig:
-        if self.replay.allocation == "screened" and self.protocol.blocks < MIN_BLOCKS:
+        replay, blocks = self.replay, self.protocol.blocks
+        if replay.allocation == "fixed":
+            for name in ("screen_blocks", "further_blocks"):
+                if (given := getattr(replay, name)) != ReplayConfig.model_fields[name].default:
+                    raise ValueError(
+                        f"The 'replay.{name}' must not be set unless 'replay.allocation' is 'screened', got {given}"
+                    )
+        elif blocks <= replay.screen_blocks:
             raise ValueError(
-                f"The 'protocol.blocks' must be at least {MIN_BLOCKS} under 'replay.allocation: screened', the most that "
-                f"a problem can get, got {self.protocol.blocks}"
+                "The 'protocol.blocks' must be more than 'replay.screen_blocks' under 'replay.allocation: screened', "
+                f"where it is the most that a problem can get, got {blocks} and {replay.screen_blocks}"
             )
-        if self.replay.allocation == "fixed" and self.replay.further_blocks is not None:
-            raise ValueError("The 'replay.further_blocks' must not be set unless 'replay.allocation' is 'screened'")
         return self
 
     @model_validator(mode="after")
@@ -359,10 +373,12 @@ class RunConfig(Frozen):
                     f"'protocol.blocks' must be at least 1 and 'protocol.repeat_problems' at least {check.problems}, "
                     f"got {p.blocks} blocks on {repeated if repeated is not None else 'all'} problems"
                 )
-        if self.masking and any(self.masking.cases.values()) and p.blocks < MIN_BLOCKS:
+        fewest = MIN_BLOCKS + self.screen_blocks
+        if self.masking and any(self.masking.cases.values()) and p.blocks < fewest:
+            besides = " besides those of the screen" if self.screen_blocks else ""
             raise ValueError(
-                f"The 'masking.cases' must choose from repeated effects, so 'protocol.blocks' must be at least "
-                f"{MIN_BLOCKS}, got {p.blocks}; or name 'masking.targets'"
+                f"The 'masking.cases' must choose from repeated effects, {MIN_BLOCKS} blocks or more{besides}, so "
+                f"'protocol.blocks' must be at least {fewest}, got {p.blocks}; or name 'masking.targets'"
             )
         return self
 

@@ -85,18 +85,26 @@ MESSAGES = (
     Column(
         "in_pool_effect",
         "float64",
-        "success with the full pool minus success without this message, one draw against one; mean over recorded draws",
+        "success with the full pool minus success without this message, one draw against one; mean over recorded "
+        "draws (unmatched ones, else draw 0 of each block; of the first `screen_blocks` blocks where that is not 0)",
     ),
     Column("in_pool_effect_reason", "string", "why `in_pool_effect` is null"),
     Column(
         "trajectory_value",
         "float64",
-        "mean over matched blocks of (mean of the two full draws minus the draw without the message)",
+        "mean over matched blocks of (mean of the two full draws minus the draw without the message); blocks from "
+        "number `screen_blocks` on",
     ),
     Column("trajectory_value_reason", "string", "why `trajectory_value` is null"),
     Column("ci_low", "float64", "lower end of the 95 % bootstrap interval over blocks (exact resampling)"),
     Column("ci_high", "float64", "upper end of that interval"),
     Column("n_blocks", "int32", "complete blocks behind the trajectory value"),
+    Column(
+        "screen_blocks",
+        "int32",
+        "first blocks, that decided how many more a problem gets and are not used for the trajectory value; 0 where "
+        "every problem gets the same number",
+    ),
     Column("stability", "string", "`stable_helpful`, `stable_harmful` or `indeterminate`; one block is never stable"),
     Column("cell", "string", "proposal (`correct`/`wrong`) x sign of the single-draw K=5 effect, e.g. `wrong_helpful`"),
     Column("stable_cell", "string", "proposal x stability; null when indeterminate or the proposal is unknown"),
@@ -109,7 +117,7 @@ REPLAYS = (
     Column("kept", "list<int8>", "slots of the messages shown, ascending"),
     Column("k", "int8", "prefix size before any removal"),
     Column("removed", "int8", "slot left out, if one was"),
-    Column("block", "int32", "matched block; null outside blocks"),
+    Column("block", "int32", "number of the matched block, from 0; null outside blocks"),
     Column("draw", "int32", "draw of this arm in its block, or overall outside blocks"),
     Column("position", "int32", "place in the shuffled order of the block; null outside blocks"),
     *_OUTCOME,

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from dhd_labels.config import RunConfig
 from dhd_labels.engines.base import ChatReply
+from dhd_labels.errors import DhdError
 from dhd_labels.grading.extract import extract_answer
 from dhd_labels.grading.grader import Graded, Grader
-from dhd_labels.labels import NoAnswer, Proposal, grade_proposal, label_pool
+from dhd_labels.labels import NO_BLOCK, STOPPED, UNDECIDED, NoAnswer, Proposal, grade_proposal, label_pool
 from dhd_labels.protocol.parse import parse_message, parse_roles
 from dhd_labels.protocol.reasoning import split_reasoning
 from dhd_labels.protocol.roles import hypothesizer_ticket, recruiter_ticket, replay_ticket
@@ -29,8 +30,10 @@ class ProblemResult:
 
     `proposals` are the verdicts on the messages' own answers, in slot order (empty without a pool). `outcomes` are
     those of whole messages, `masked` those of component masking of the `targets`; `planned` counts both,
-    `planned_masked` the latter. Without a pool, `asked` is the most calls made for one of its parts. Tokens are those
-    of the calls that made the pool, prompt and reply; None where the server did not count.
+    `planned_masked` the latter. Without a pool, `asked` is the most calls made for one of its parts. `screen_blocks`
+    is the number of matched blocks that decide how many more there are (0: none do), `further_blocks` the number of
+    these, None until it is decided. Tokens are those of the calls that made the pool, prompt and reply; None where the
+    server did not count.
     """
 
     problem: Problem
@@ -46,6 +49,8 @@ class ProblemResult:
     targets: tuple[Target, ...] = ()
     planned_masked: int = 0
     asked: int = 0
+    screen_blocks: int = 0
+    further_blocks: int | None = 0
     recruiter_tokens: int | None = None
     writer_tokens: tuple[int | None, ...] = ()
 
@@ -67,9 +72,28 @@ class ProblemResult:
         """Return the outcomes of the run's own integrator with the messages in their original order."""
         return tuple(o for o in self.outcomes if (o.replay.role, o.replay.order) == ("integrator", "original"))
 
+    def unselected_outcomes(self) -> tuple[Outcome, ...]:
+        """Return the main outcomes without the blocks that only some problems got because of their outcomes."""
+        if not self.screen_blocks:
+            return self.main_outcomes()
+        return tuple(o for o in self.main_outcomes() if o.replay.block is None or o.replay.block < self.screen_blocks)
+
     def labels(self, outcomes: Sequence[Outcome], no_answer: NoAnswer) -> list[MessageLabel]:
         """Return the labels of the messages from a group of outcomes; none without a pool."""
-        return label_pool(self.pool, self.proposals, outcomes, no_answer) if self.pool else []
+        if self.pool is None:
+            return []
+        # Sensitivity checks have a fixed number of blocks: nothing decides about them.
+        main = all((o.replay.role, o.replay.order) == ("integrator", "original") for o in outcomes)
+        screen = self.screen_blocks if main else 0
+        why_none = (screen and self.why_no_further) or NO_BLOCK
+        return label_pool(self.pool, self.proposals, outcomes, no_answer, screen, why_none)
+
+    @property
+    def why_no_further(self) -> str:
+        """Why there is no block besides those of the screen; empty where there are some, or no screen."""
+        if self.further_blocks is None:
+            return UNDECIDED
+        return STOPPED if self.screen_blocks and not self.further_blocks else ""
 
 
 def collect(store: Store, config: RunConfig, models: Models) -> Iterator[ProblemResult]:
@@ -92,7 +116,11 @@ def collect_problem(store: Store, config: RunConfig, models: Models, problem: Pr
         return ProblemResult(problem, status, reason, roles, messages, None, (), (), (), 0, asked=asked)
     grader = grader_for(config, calls)
     targets = store.targets(problem_id)
-    planned = plan_replays(config, problem_id, pool.pool_id, models, store.studies(problem_id), targets)
+    studies = store.studies(problem_id)
+    blocks = blocks_of(config, store, problem_id)
+    screen = config.screen_blocks if studies.blocks else 0
+    undecided = screen and store.blocks(problem_id) is None
+    planned = plan_replays(config, problem_id, pool.pool_id, models, studies, targets, blocks)
     outcomes = [outcome for replay in planned if (outcome := _outcome(replay, problem, calls, grader))]
     return ProblemResult(
         problem,
@@ -107,9 +135,27 @@ def collect_problem(store: Store, config: RunConfig, models: Models, problem: Pr
         len(planned),
         tuple(targets),
         sum(replay.mask is not None for replay in planned),
+        screen_blocks=screen,
+        further_blocks=None if undecided else blocks - screen if screen else 0,
         recruiter_tokens=_tokens(calls, recruiter_ticket(problem_id)),
         writer_tokens=tuple(_tokens(calls, hypothesizer_ticket(problem_id, m.slot)) for m in pool.messages),
     )
+
+
+def blocks_of(config: RunConfig, store: Store, problem_id: str) -> int:
+    """Return how many matched blocks a problem is to get, as far as that is decided.
+
+    Raises:
+        DhdError: the recorded decision is none that this run makes.
+    """
+    fewest, most = config.screen_blocks, config.protocol.blocks
+    decided = store.blocks(problem_id) if fewest else None
+    if decided is not None and not fewest <= decided <= most:
+        raise DhdError(
+            f"The matched blocks that {store.path} records for problem {problem_id!r} must be {fewest} to {most}, got "
+            f"{decided}: the store was edited. Restore it, or use a new --run-dir."
+        )
+    return decided or fewest or most
 
 
 def _tokens(calls: Calls, ticket: str) -> int | None:

@@ -1,6 +1,7 @@
 """What a run will cost, before it is paid for. No network, no model.
 
-Calls are counted exactly from the same plan that drives `run`. Tokens are estimates: prompts are rendered with stand-in
+Calls are counted exactly from the same plan that drives `run`; where answers decide about further calls (the evaluator,
+screened allocation), as the most that it can be. Tokens are estimates: prompts are rendered with stand-in
 messages of the expected length and measured in characters. The problems of a benchmark that is not on disk are taken
 from the registry: their number, and one problem of the median length.
 """
@@ -36,6 +37,8 @@ from dhd_labels.replay.problems import read_source
 from dhd_labels.replay.run_plan import CHARACTERS_A_TOKEN, OUTPUT_TOKENS, RolePlan, RunPlan, SourcePlan, StudyPlan
 
 REPLAYING = ("integrator", "other_integrator")
+FURTHER = "further blocks"
+"""The blocks that screened allocation may give, as a study of its own in the plan."""
 
 
 def plan_run(config: RunConfig, limit: int | None = None) -> RunPlan:
@@ -53,6 +56,7 @@ def plan_run(config: RunConfig, limit: int | None = None) -> RunPlan:
     counts = allot([len(source) for source in sources], limit)
     for source, count in zip(sources, counts, strict=True):
         source.add_to(total, count)
+    total.add_further_blocks()
     total.add_masking(whole=sum(counts) == sum(map(len, sources)), listed=_listed_targets(config, sources, limit))
     roles = tuple(total.role(name) for name in config.bound_roles)
     probed = min(config.probe_prompts, sum(map(len, sources))) * sum(role in config.bound_roles for role in REPLAYING)
@@ -217,6 +221,7 @@ class _Totals:
     by_studies: Counter[Studies] = field(default_factory=Counter)
     problems: int = 0
     answers: int = 0
+    further: _Tokens = field(default_factory=_Tokens)
     typical: _Sizes | None = None
 
     def __post_init__(self) -> None:
@@ -235,6 +240,35 @@ class _Totals:
         for role in REPLAYING:
             self._replay(role, self._shape(studies, role), sizes, times)
         self._count(self.shapes[studies], times)
+        if self.config.screen_blocks and studies.blocks:
+            # Of one further block. Its prompts are those of the first block, which a cache has.
+            shape = _Shape.of(self._further_replays())
+            blocks = times * (self.config.protocol.blocks - self.config.screen_blocks)
+            unshared = sum(count * sizes.prompt(shown) for shown, count in shape.lengths.items())
+            self.further.add(blocks, blocks * unshared, blocks * unshared, 0)
+
+    def _further_replays(self) -> list[Replay]:
+        """Return the replays of one further block."""
+        first = self.config.screen_blocks
+        planned = plan_shape(self.config, Studies(), blocks=first + 1)
+        return [replay for replay in planned if study_of(replay) == "blocks" and replay.block == first]
+
+    def add_further_blocks(self) -> None:
+        """Add the most further blocks that screened allocation can give; which problems get them is not known yet."""
+        most, limit = self.further.calls, self.config.replay.further_blocks
+        blocks = most if limit is None else min(most, limit)
+        if not blocks:
+            return
+        one = self._further_replays()
+        calls = blocks * len(one)
+        self.by_role["integrator"].add(
+            calls, self.further.unshared * blocks // most, self.further.shared * blocks // most, 0
+        )
+        self.answers += calls
+        for replay in one:
+            self.arms[_family(replay)] += blocks
+        problems = sum(times for studies, times in self.by_studies.items() if studies.blocks)
+        self.by_study[FURTHER] = [min(problems, blocks), calls, calls]
 
     def add_masking(self, *, whole: bool, listed: int) -> None:
         """Add the masked replays; which messages they mask is known only once the blocks of a whole run are graded."""
@@ -260,7 +294,7 @@ class _Totals:
             model=engine.public_name,
             host=place_of(self.config.engines[binding.engine]),
             calls=found.calls,
-            at_most=name == "evaluator",
+            at_most=name == "evaluator" or (name == "integrator" and bool(self.further.calls)),
             prompt_tokens_unshared=found.unshared // CHARACTERS_A_TOKEN,
             prompt_tokens=found.shared // CHARACTERS_A_TOKEN,
             prompt_tokens_computed=found.computed // CHARACTERS_A_TOKEN,
@@ -271,11 +305,14 @@ class _Totals:
 
     def studies(self) -> tuple[StudyPlan, ...]:
         """Return comparisons and calls by study."""
-        return tuple(StudyPlan(study, *counts) for study, counts in self.by_study.items())
+        return tuple(
+            StudyPlan(study, units, comparisons, calls, at_most=study == FURTHER)
+            for study, (units, comparisons, calls) in self.by_study.items()
+        )
 
     def _shape(self, studies: Studies, role: str) -> _Shape:
         if studies not in self.shapes:
-            self.shapes[studies] = list(plan_shape(self.config, studies))
+            self.shapes[studies] = list(plan_shape(self.config, studies, blocks=self.config.screen_blocks or None))
         if (studies, role) not in self.reduced:
             self.reduced[studies, role] = _Shape.of([r for r in self.shapes[studies] if r.role == role])
         return self.reduced[studies, role]

@@ -21,6 +21,8 @@ from dhd_labels.records import CONDITIONS, POOL_SIZE, Arm, Mask, Order, Problem,
 FULL_DRAWS = 2
 """Full-pool draws in a block (paper: two, so that identical-input disagreement can be measured)."""
 Study = Literal["main", "blocks", "order", "integrator", "masking"]
+Part = Literal["first", "further", "masked"]
+"""When a replay is made: at first, once the screen has decided, or once the stable effects are known."""
 Cell = tuple[Arm, int, Mask | None]
 Models = Mapping[str, str]
 """Model id of each integrating role."""
@@ -73,7 +75,7 @@ def choose_studies(
         parts = ("blocks", "order", "integrator")
         taken = [sum(getattr(studies, name) for studies in known.values()) for name in parts]
         left = tuple(limit - count for limit, count in zip(limits, taken, strict=True))
-        ranked = sorted((i for i in ids if i not in known), key=lambda problem_id: _rank(config, problem_id))
+        ranked = sorted((i for i in ids if i not in known), key=lambda problem_id: hash_rank(config, problem_id))
         for rank, problem_id in enumerate(ranked):
             chosen[problem_id] = studies_at(left, rank)
     return chosen
@@ -94,13 +96,14 @@ def first_problems(
         by_benchmark.setdefault(problem.benchmark, []).append(problem)
     if len(set(studies.values())) > 1:
         for found in by_benchmark.values():
-            found.sort(key=lambda problem: _rank(config, problem.problem_id))
+            found.sort(key=lambda problem: hash_rank(config, problem.problem_id))
     turns = itertools.zip_longest(*by_benchmark.values())
     chosen = [problem.problem_id for turn in turns for problem in turn if problem][:limit]
     return tuple(problem for problem in problems if problem.problem_id in set(chosen))
 
 
-def _rank(config: RunConfig, problem_id: str) -> tuple[int, str]:
+def hash_rank(config: RunConfig, problem_id: str) -> tuple[int, str]:
+    """Return a sort key that puts problems in an order that has nothing to do with them."""
     return derive_seed(config.seed, "repeat", problem_id), problem_id
 
 
@@ -119,16 +122,27 @@ def studies_at(limits: Sequence[float], rank: int) -> Studies:
 
 
 def plan_replays(
-    config: RunConfig, problem_id: str, pool_id: str, models: Models, studies: Studies, targets: Sequence[Target] = ()
-) -> tuple[Replay, ...]:
+    config: RunConfig, problem_id: str, pool_id: str, models: Models, studies: Studies, targets: Sequence[Target] = (),
+    blocks: int | None = None,
+) -> tuple[Replay, ...]:  # fmt: skip
     """Return the replays of one pool, in the order in which they are to be sent.
 
     Several replays may name one call (`protocol.share`): they show the integrator the same messages in the same words.
+
+    Args:
+        config: the run.
+        problem_id: whose pool it is.
+        pool_id: the pool.
+        models: model id of each integrating role.
+        studies: what the problem takes part in.
+        targets: its messages that are masked.
+        blocks: matched blocks of this problem, `protocol.blocks` when not given. The draws of a block, their order and
+            their calls do not depend on how many blocks there are.
     """
     place = _Place(config, problem_id, pool_id, models)
     planned = list(_main(place))
     if studies.blocks:
-        planned += _blocks(place, config.protocol.blocks, "integrator", "original")
+        planned += _blocks(place, config.protocol.blocks if blocks is None else blocks, "integrator", "original")
     if studies.order and config.sensitivity.order:
         planned += _blocks(place, config.sensitivity.order.blocks, "integrator", "reversed")
     if studies.integrator and config.sensitivity.integrator:
@@ -149,6 +163,15 @@ def study_of(replay: Replay) -> Study:
     return "main" if replay.block is None else "blocks"
 
 
+def part_of(config: RunConfig, replay: Replay) -> Part:
+    """Return when a replay is made."""
+    if replay.mask:
+        return "masked"
+    if config.screen_blocks and study_of(replay) == "blocks" and (replay.block or 0) >= config.screen_blocks:
+        return "further"
+    return "first"
+
+
 def replay_seed(config: RunConfig, replay: Replay, attempt: int) -> int:
     """Return the sampling seed of a replay: from (problem, call, block, draw), and the attempt when it is a retry.
 
@@ -163,10 +186,10 @@ def replay_seed(config: RunConfig, replay: Replay, attempt: int) -> int:
     return derive_seed(config.seed, replay.problem_id, replay.call, replay.block, replay.draw, *apart, *retry)
 
 
-def plan_shape(config: RunConfig, studies: Studies, targets: int = 0) -> tuple[Replay, ...]:
+def plan_shape(config: RunConfig, studies: Studies, targets: int = 0, blocks: int | None = None) -> tuple[Replay, ...]:
     """Return the replays of any problem with these studies, without its ids: for counting."""
     models = {"integrator": "integrator", "other_integrator": "other_integrator"}
-    return plan_replays(config, "", "", models, studies, [Target("", slot, None) for slot in range(targets)])
+    return plan_replays(config, "", "", models, studies, [Target("", slot, None) for slot in range(targets)], blocks)
 
 
 def call_of(replay: Replay) -> tuple[str, str, Mask | None, int | None, str, int]:
@@ -196,9 +219,10 @@ def describe(config: RunConfig) -> list[str]:
     if p.blocks:
         whose = "each problem" if p.repeat_problems is None else f"{p.repeat_problems} problems a benchmark"
         found.append(
-            f"Matched blocks, {whose}: {p.blocks}, each of {FULL_DRAWS} draws with the full pool and one without each "
-            "message, in a shuffled, stored order."
+            f"Matched blocks, {whose}: {'at most ' if config.screen_blocks else ''}{p.blocks}, each of {FULL_DRAWS} "
+            "draws with the full pool and one without each message, in a shuffled, stored order."
         )
+        found += _describe_screen(config)
     checks = {
         "The messages in reversed order": config.sensitivity.order,
         "Another integrator": config.sensitivity.integrator,
@@ -211,6 +235,21 @@ def describe(config: RunConfig) -> list[str]:
             "Shown messages are numbered 1, 2, ... anew in each arm, as in the paper, so a removal renames others."
         )
     return found
+
+
+def _describe_screen(config: RunConfig) -> list[str]:
+    screen, most = config.screen_blocks, config.replay.further_blocks
+    if not screen:
+        return []
+    first = "block" if screen == 1 else f"{screen} blocks"
+    budget = "" if most is None else f", the most mixed problems first, at most {most} further blocks together"
+    return [
+        f"Screened allocation: the first {first} of every problem decided, by the number of successes alone, whether "
+        f"it got further ones (`screen_blocks`): only where a block was neither all right nor all wrong{budget}. "
+        "Trajectory values, intervals and stability are those of the further blocks; problems without any have none, "
+        "with the reason, and stay in the denominator of every test. Block numbers from `screen_blocks` on are the "
+        "further ones."
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
-"""A run: probe, recruit, write messages, replay, judge, mask. Resumable; only what is missing is asked for."""
+"""A run: probe, recruit, write messages, replay, judge, screen, mask. Resumable; only what is missing is asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from dhd_labels.config import RunConfig, VllmConfig
@@ -14,13 +14,22 @@ from dhd_labels.errors import DhdError
 from dhd_labels.grading.grader import Graded
 from dhd_labels.protocol.roles import hypothesizer_calls, recruiter_call, replay_call
 from dhd_labels.records import POOL_SIZE, Pool, Problem, Replay
+from dhd_labels.replay.allocate import allocate
 from dhd_labels.replay.calls import Call, Tally, execute, merge
-from dhd_labels.replay.collect import ProblemResult, collect_problem, read_messages, read_roles
+from dhd_labels.replay.collect import ProblemResult, blocks_of, collect_problem, read_messages, read_roles
 from dhd_labels.replay.cost import Budget, CostLimitError, check_prices
 from dhd_labels.replay.directory import RunDirectory, begin, check_models, write_run_file
 from dhd_labels.replay.judge import EVALUATOR, evaluator_calls
 from dhd_labels.replay.lock import RunLock
-from dhd_labels.replay.plan import Studies, call_of, choose_studies, first_problems, plan_replays
+from dhd_labels.replay.plan import (
+    Part,
+    Studies,
+    call_of,
+    choose_studies,
+    first_problems,
+    part_of,
+    plan_replays,
+)
 from dhd_labels.replay.probe import CALLS, PROBES, run_probe
 from dhd_labels.replay.problems import in_prompt_order, load_problems
 from dhd_labels.replay.salvage import salvage
@@ -105,12 +114,12 @@ def run(
         except CostLimitError as limit_reached:
             stopped = str(limit_reached)
         check_models(directory, store)
-    return RunReport(directory, tally, excluded, saved, stages.note, stopped)
+    return RunReport(directory, tally, excluded, saved, "; ".join(stages.notes), stopped)
 
 
 @dataclass(slots=True)
 class _Stages:
-    """The stages of a run; each streams its calls through the engine of its role. `note` is for the user."""
+    """The stages of a run; each streams its calls through the engine of its role. `notes` are for the user."""
 
     config: RunConfig
     store: Store
@@ -121,7 +130,7 @@ class _Stages:
     tally: Tally
     progress: Progress
     budget: Budget | None = None
-    note: str = ""
+    notes: list[str] = field(default_factory=list)
 
     def run(self) -> None:
         self._probe()
@@ -129,12 +138,20 @@ class _Stages:
         self._stage("hypothesizer", self._hypothesize(), POOL_SIZE * len(self.problems))
         self._form_pools()
         for role in REPLAYING:
-            self._replay(role, role, masked=False)
+            self._replay(role, role, "first")
         self._evaluate("evaluator")
+        if self.config.screen_blocks:
+            self._note(allocate(self.config, self.store, self._results, len(self.every)))
+            self._replay("integrator", "further blocks", "further")
+            self._evaluate("evaluator, further blocks")
         if self.config.masking:
             self._choose_targets()
-            self._replay("integrator", "masking", masked=True)
+            self._replay("integrator", "masking", "masked")
             self._evaluate("evaluator, masking")
+
+    def _note(self, text: str) -> None:
+        if text:
+            self.notes.append(text)
 
     def _stage(self, role: str, calls: Iterator[Call], total: int, name: str | None = None) -> None:
         tick = self._ticker(name or role, total)
@@ -179,24 +196,26 @@ class _Stages:
                     if len(messages) == POOL_SIZE and all(m.status == "ok" for m in messages):
                         self.store.add_pool(Pool.of(problem.problem_id, self.config.actor, messages))
 
-    def _replay(self, role: str, stage: str, *, masked: bool) -> None:
-        """Make the calls of a replaying role; arms that share a call are asked for once."""
+    def _replay(self, role: str, stage: str, part: Part) -> None:
+        """Make the calls of a replaying role and part; arms that share a call are asked for once."""
         if role not in self.engines:
             return
         pools = [problem for problem in self.problems if self.store.pool(problem.problem_id)]
-        shapes: dict[tuple[Studies, int], int] = {}
+        shapes: dict[tuple[Studies, int, int], int] = {}
         total = 0
         for problem in pools:
-            shape = (self.store.studies(problem.problem_id), len(self.store.targets(problem.problem_id)))
+            problem_id = problem.problem_id
+            targets, blocks = len(self.store.targets(problem_id)), blocks_of(self.config, self.store, problem_id)
+            shape = (self.store.studies(problem_id), targets, blocks)
             if shape not in shapes:
-                shapes[shape] = len({call_of(replay) for replay in self._planned(problem, "", role, masked)})
+                shapes[shape] = len({call_of(replay) for replay in self._planned(problem, "", role, part)})
             total += shapes[shape]
 
         def calls() -> Iterator[Call]:
             for problem in pools:
                 pool = self.store.pool(problem.problem_id)
                 if pool:
-                    ordered = sending_order(self._planned(problem, pool.pool_id, role, masked))
+                    ordered = sending_order(self._planned(problem, pool.pool_id, role, part))
                     groups = merged(ordered) if self.config.protocol.merge_draws else ([replay] for replay in ordered)
                     for group in groups:
                         yield from merge([replay_call(self.config, problem.visible(), pool, r) for r in group])
@@ -204,11 +223,12 @@ class _Stages:
         if total:
             self._stage(role, calls(), total, stage)
 
-    def _planned(self, problem: Problem, pool_id: str, role: str, masked: bool) -> Iterator[Replay]:
+    def _planned(self, problem: Problem, pool_id: str, role: str, part: Part) -> Iterator[Replay]:
         problem_id = problem.problem_id
         studies, targets = self.store.studies(problem_id), self.store.targets(problem_id)
-        for replay in plan_replays(self.config, problem_id, pool_id, self.models, studies, targets):
-            if replay.role == role and (replay.mask is not None) == masked:
+        blocks = blocks_of(self.config, self.store, problem_id)
+        for replay in plan_replays(self.config, problem_id, pool_id, self.models, studies, targets, blocks):
+            if replay.role == role and part_of(self.config, replay) == part:
                 yield replay
 
     def _evaluate(self, stage: str) -> None:
@@ -230,8 +250,10 @@ class _Stages:
             yield from evaluator_calls(self.config, problem, answers, self.store.calls(problem.problem_id))
 
     def _choose_targets(self) -> None:
-        self.note = why_not_yet(self._results(), len(self.every), self.config.protocol.max_attempts)
-        for target in choose_targets(self.config, self._results(), self.store.targets(), by_rule=not self.note):
+        when = why_not_yet(self._results(), len(self.every), self.config.protocol.max_attempts)
+        if when:
+            self._note(f"masked messages are chosen by rule {when}")
+        for target in choose_targets(self.config, self._results(), self.store.targets(), by_rule=not when):
             self.store.add_target(target)
 
     def _results(self) -> Iterator[ProblemResult]:

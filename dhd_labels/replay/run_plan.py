@@ -27,12 +27,16 @@ class SourcePlan:
 
 @dataclass(frozen=True, slots=True)
 class StudyPlan:
-    """Size of a study: problems (for masking: messages), planned answers, and distinct calls that give them."""
+    """Size of a study: problems (for masking: messages), planned answers, and distinct calls that give them.
+
+    `at_most`: all three are bounds.
+    """
 
     study: str
     units: int
     comparisons: int
     calls: int
+    at_most: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +153,10 @@ class RunPlan:
         return Table(title, ("benchmark", "problems", "left out", "from"), rows, note)
 
     def _study_table(self) -> Table:
-        rows = tuple((s.study, f"{s.units:,}", f"{s.comparisons:,}", f"{s.calls:,}") for s in self.studies)
+        rows = tuple(
+            (s.study, *(f"{'<= ' if s.at_most else ''}{n:,}" for n in (s.units, s.comparisons, s.calls)))
+            for s in self.studies
+        )
         note = "Units are problems; for masking, masked messages. Arms that show the same messages may share a call."
         return Table("Integrator calls by study", ("study", "units", "planned answers", "calls"), rows, note)
 

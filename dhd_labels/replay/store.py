@@ -175,6 +175,22 @@ class Store:
             row = self._db.execute("SELECT value FROM meta WHERE name=?", (name,)).fetchone()
         return str(row[0]) if row else None
 
+    def decide_blocks(self, problem_id: str, blocks: int) -> None:
+        """Record how many matched blocks a screened problem gets. The first decision stays."""
+        self.remember(_blocks_name(problem_id), str(blocks))
+
+    def blocks(self, problem_id: str) -> int | None:
+        """Return how many matched blocks a screened problem gets, or None before that is decided.
+
+        Raises:
+            DhdError: the recorded number is damaged.
+        """
+        value = self.recall(_blocks_name(problem_id))
+        try:
+            return None if value is None else _block_count(value)
+        except ValueError as error:
+            raise damaged(self.path, error) from None
+
     def all_studies(self) -> dict[str, Studies]:
         """Return what every recorded problem takes part in."""
         with explained(self.path):
@@ -294,7 +310,7 @@ class Store:
             elif table == "targets":
                 _target(row)
             elif table == "meta":
-                str(row[1])
+                _check_fact(*row)
             elif table == "problems":
                 row += SINCE_FORMAT_1[table][: max(0, COLUMNS[table] - len(row))]
                 Problem.from_json(json.loads(row[2]))
@@ -319,8 +335,8 @@ class Store:
             pools = [row[0] for row in self._db.execute("SELECT problem_id FROM pools")]
         for problem in pools:
             self.pool(problem)
-        for _ in self.problems():
-            pass
+        for known in self.problems():
+            self.blocks(known.problem_id)
         self.targets()
 
     @contextlib.contextmanager
@@ -396,6 +412,24 @@ class Store:
 
 def _pool_name(problem_id: str) -> str:
     return f"pool of {problem_id}"
+
+
+_BLOCKS = "blocks of "
+
+
+def _blocks_name(problem_id: str) -> str:
+    return f"{_BLOCKS}{problem_id}"
+
+
+def _check_fact(name: Any, value: Any) -> None:
+    if str(name).startswith(_BLOCKS):
+        _block_count(value)
+
+
+def _block_count(value: Any) -> int:
+    if not (isinstance(value, str) and value.isascii() and value.isdigit() and int(value) > 0):
+        raise ValueError(f"the recorded number of matched blocks {value!r} is none that a run decides")
+    return int(value)
 
 
 def _target(row: tuple[Any, ...]) -> Target:

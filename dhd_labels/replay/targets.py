@@ -30,9 +30,10 @@ def check_targets(config: RunConfig, problem_ids: Iterable[str]) -> None:
 
 
 def why_not_yet(results: Iterable[ProblemResult], problems: int, max_attempts: int) -> str:
-    """Return why targets cannot be chosen by rule yet, or nothing.
+    """Return when a choice among all problems can be made, if not yet, or nothing.
 
-    A rule that takes the strongest effects must have seen them all, or the choice would depend on where runs stopped.
+    A rule that takes the strongest effects, or the most mixed problems, must have seen them all, or the choice would
+    depend on where runs stopped.
     What a server failed to answer `max_attempts` times is given up here, though a run asks for it again.
     """
     run = waiting = missing = 0
@@ -40,19 +41,19 @@ def why_not_yet(results: Iterable[ProblemResult], problems: int, max_attempts: i
         run += 1
         waiting += result.pool is None and "server_error" in (result.reason or "") and result.asked < max_attempts
         missing += result.planned - result.planned_masked - len(result.outcomes)
-        missing += sum(_may_still_come(o.reason, o.attempts, max_attempts) for o in result.outcomes)
-        missing += sum(p.graded is not None and _may_still_come(p.graded.reason, 1, 2) for p in result.proposals)
+        missing += sum(may_still_come(o.reason, o.attempts, max_attempts) for o in result.outcomes)
+        missing += sum(p.graded is not None and may_still_come(p.graded.reason, 1, 2) for p in result.proposals)
     if run < problems:
-        return f"masked messages are chosen by rule once all {problems} problems are run, this time {run} were"
+        return f"once all {problems} problems are run, this time {run} were"
     if waiting or missing:
         return (
-            f"masked messages are chosen by rule once every replay is answered, {missing} replays and the pools of "
-            f"{waiting} problems are missing: run again"
+            f"once every replay is answered, {missing} replays and the pools of {waiting} problems are missing: run "
+            "again"
         )
     return ""
 
 
-def _may_still_come(reason: str | None, attempts: int, max_attempts: int) -> bool:
+def may_still_come(reason: str | None, attempts: int, max_attempts: int) -> bool:
     """Whether an answer or a verdict is missing that the next run may well get."""
     if reason == NOT_ASKED or (reason or "").startswith("evaluator: server_error"):
         return True

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dhd_labels.labels import NoAnswer
+from dhd_labels.labels import NoAnswer, label_pool
 from dhd_labels.records import CONDITIONS, Outcome
 from dhd_labels.replay.collect import ProblemResult
 from dhd_labels.replay.plan import study_of
@@ -19,7 +19,8 @@ _CHANGES = {"order": "messages in reversed order", "integrator": "another integr
 class SensitivityTally:
     """How trajectory values move with the message order and with the integrator.
 
-    Each changed value is compared with the original one of the same message from as many blocks (the first). Mean
+    Each changed value is compared with the original one of the same message from as many blocks (the first; under
+    screened allocation only those of the screen, which every problem has whatever came of them). Mean
     shift: changed minus original. Exact sign: positive, zero or negative alike. Direction: the same sign, among
     messages whose values are both not zero.
     """
@@ -97,6 +98,9 @@ def _value_pairs(result: ProblemResult, change: str, no_answer: NoAnswer) -> lis
     if not changed:
         return []
     blocks = {o.replay.block for o in changed}
+    if result.screen_blocks:
+        blocks &= set(range(result.screen_blocks))
+        changed = [o for o in changed if o.replay.block in blocks]
     original = [o for o in result.outcomes if study_of(o.replay) == "blocks" and o.replay.block in blocks]
     return [
         (before, after)
@@ -106,4 +110,6 @@ def _value_pairs(result: ProblemResult, change: str, no_answer: NoAnswer) -> lis
 
 
 def _values(result: ProblemResult, outcomes: Sequence[Outcome], no_answer: NoAnswer) -> list[float | None]:
-    return [label.trajectory_value for label in result.labels(outcomes, no_answer)]
+    """Return the values of the five messages over all the blocks given."""
+    found = label_pool(result.pool, result.proposals, outcomes, no_answer) if result.pool else []
+    return [label.trajectory_value for label in found]

@@ -41,6 +41,7 @@ class Summary:
     noise: str
     probe: dict[str, Any]
     masked: dict[str, str]
+    allocation: dict[str, int]
     disagreements: list[Disagreement]
 
     def as_json(self) -> dict[str, Any]:
@@ -82,6 +83,11 @@ class Summary:
             *(f"Note: {warning}" for warning in self.warnings),
             f"Single-draw flips at K=5: {flips}.",
             *([f"Cost so far: {self.cost:.4f}, by the prices of `plan.prices`."] if self.cost is not None else []),
+            *(
+                [f"Problems by what their screening blocks decided: {decided}."]
+                if (decided := _listed(self.allocation))
+                else []
+            ),
             *([f"Masked messages, found of asked for: {masked}."] if (masked := _listed(self.masked)) else []),
             f"Noise of the repeats: {self.noise}",
         ]
@@ -134,6 +140,7 @@ def summarise(directory: RunDirectory, results: Iterable[ProblemResult]) -> Summ
         noise=noise_sentence(directory.config, probes),
         probe={role: probe and probe.as_json() for role, probe in probes.items()},
         masked=_masked(directory.config, totals.targets),
+        allocation=dict(sorted(totals.allocation.items())),
         disagreements=totals.disagreements,
     )
 
@@ -156,6 +163,7 @@ class _Totals:
     failed: Counter[str] = field(default_factory=Counter)
     flips: Counter[str] = field(default_factory=Counter)
     targets: Counter[str] = field(default_factory=Counter)
+    allocation: Counter[str] = field(default_factory=Counter)
     disagreements: list[Disagreement] = field(default_factory=list)
 
     def add(self, result: ProblemResult) -> None:
@@ -163,9 +171,13 @@ class _Totals:
         usable = sum(outcome.status in _USABLE for outcome in outcomes)
         self.problems += 1
         self.with_pool += result.pool is not None
-        self.complete += result.pool is not None and usable == result.planned
+        decided = result.further_blocks is not None
+        self.complete += result.pool is not None and usable == result.planned and decided
         self.planned += result.planned
         self.done += usable
+        if result.screen_blocks:
+            further = result.further_blocks
+            self.allocation["undecided" if further is None else "further blocks" if further else "stopped"] += 1
         if result.pool is None:
             self.failed[f"{result.status} ({result.reason})"] += 1
         self.failed.update(f"replay {o.reason}" for o in outcomes if o.status == "operational")

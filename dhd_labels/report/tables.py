@@ -52,8 +52,8 @@ class ResultTally:
         for label in result.labels(main, self._no_answer):
             self._cells.add(label)
             self._stability.add(label)
-        self._accuracy.add(main)
-        self._disagreement.add(main)
+        self._accuracy.add(result.unselected_outcomes())
+        self._disagreement.add(result.unselected_outcomes())
         self._sensitivity.add(result)
         self._masking.add(result)
         self._exclusions.add(result)
@@ -215,6 +215,8 @@ class ExclusionTally:
         if result.pool is None:
             reasons["problem", f"{result.status}: {result.reason}"] += 1
             return
+        if result.why_no_further:
+            reasons["trajectory values of a problem", result.why_no_further] += 1
         reasons["replay", "not run yet"] += result.planned - len(result.outcomes) - len(result.masked)
         for outcome in (*result.outcomes, *result.masked):
             if outcome.status != "graded":

@@ -9,7 +9,7 @@ from typing import Protocol, get_args
 import numpy as np
 import numpy.typing as npt
 
-from dhd_labels.labels import bootstrap_interval, stability_of
+from dhd_labels.labels import NO_BLOCK, STOPPED, bootstrap_interval, stability_of
 from dhd_labels.records import POOL_SIZE, Arm, Stability
 from dhd_labels.replay.plan import FULL_DRAWS
 from dhd_labels.simulate.outcomes import ALONE, FULL, ONLY, WITHOUT, success
@@ -54,21 +54,27 @@ class Labels:
     ci_low: FloatArray
     ci_high: FloatArray
     n_blocks: IntArray
+    screen_blocks: IntArray
     stability: TextArray
     cell: TextArray
     stable_cell: TextArray
 
 
-def label_arrays(outcomes: Drawn, correct: npt.NDArray[np.int8]) -> Labels:
+def label_arrays(outcomes: Drawn, correct: npt.NDArray[np.int8], screen_blocks: IntArray | None = None) -> Labels:
     """Label every message of every unit, by the rule that `no_answer` is missing.
 
     Args:
         outcomes: n_units units.
         correct: (n_units, 5) 1 right proposal, 0 wrong, -1 without a verdict.
+        screen_blocks: (n_units,) first blocks that decided how many more there are; 0 each when not given. A value that
+            no later block gives has the reason of a stopped problem, also when its later blocks are incomplete.
     """
+    screen = np.zeros(len(correct), dtype=np.int64) if screen_blocks is None else np.asarray(screen_blocks)
+    number = np.arange(outcomes.full.shape[1])
+    later = (number >= screen[:, None])[:, :, None]
     single, why_no_single = _single(outcomes)
-    pair_mean, pair_first = _pairs(outcomes)
-    effects = outcomes.full.mean(axis=2)[:, :, None] - outcomes.without
+    pair_mean, pair_first = _pairs(outcomes, later & (screen > 0)[:, None, None])
+    effects = np.where(later, outcomes.full.mean(axis=2)[:, :, None] - outcomes.without, np.nan)
     value = _blocks(effects)
     proposal = _named(("wrong", "correct", None), correct)
     sign = _named(("neutral", "helpful", "harmful"), np.sign(np.nan_to_num(pair_first)).astype(int))
@@ -80,10 +86,11 @@ def label_arrays(outcomes: Drawn, correct: npt.NDArray[np.int8]) -> Labels:
         in_pool_effect=pair_mean,
         in_pool_effect_reason=_reason(pair_mean, "no graded pair of a full draw and a removal draw"),
         trajectory_value=value.mean,
-        trajectory_value_reason=_reason(value.mean, "no complete block"),
+        trajectory_value_reason=np.where((screen > 0)[:, None], *(_reason(value.mean, r) for r in (STOPPED, NO_BLOCK))),
         ci_low=value.low,
         ci_high=value.high,
         n_blocks=value.n_blocks,
+        screen_blocks=np.repeat(screen[:, None], POOL_SIZE, axis=1),
         stability=_named(_STABILITY, value.stability),
         cell=_joined(proposal, sign, known & np.isfinite(pair_first)),
         stable_cell=_joined(proposal, _named([s[7:] for s in _STABILITY], value.stability), known & stable),
@@ -99,10 +106,15 @@ def _single(outcomes: Drawn) -> tuple[FloatArray, TextArray]:
     return only - alone, reason
 
 
-def _pairs(outcomes: Drawn) -> tuple[FloatArray, FloatArray]:
-    """Return the mean and the first of the one-draw-against-one effects: unmatched ones, else draw 0 of each block."""
+def _pairs(outcomes: Drawn, left_out: npt.NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+    """Return the mean and the first of the one-draw-against-one effects: unmatched ones, else draw 0 of each block.
+
+    Args:
+        outcomes: n_units units.
+        left_out: (n_units, n_blocks, 1) blocks that do not count.
+    """
     unmatched = success(outcomes.main[:, [FULL]]) - success(outcomes.main[:, WITHOUT])
-    matched = (outcomes.full[:, :, [0]] - outcomes.without).transpose(0, 2, 1)
+    matched = np.where(left_out, np.nan, outcomes.full[:, :, [0]] - outcomes.without).transpose(0, 2, 1)
     has = np.isfinite(unmatched).any(axis=2)
     return tuple(np.where(has, of(unmatched), of(matched)) for of in (_mean, _first))  # type: ignore[return-value]
 

@@ -22,6 +22,7 @@ controlled repeats; the allocation is ours, the paper's is fixed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -111,7 +112,7 @@ def later_effects(blocks: Blocks, screen_blocks: int = 1) -> Effects:
     Estimand: the mean trajectory value of the pools that go on. Unbiased for these, since later blocks had no say.
     Pools that were stopped have no value and are counted (`stopped_after_screen`); nothing is claimed about them.
     """
-    return _effects(blocks, _turn(blocks) >= screen_blocks, "stopped_after_screen")
+    return _effects(blocks, blocks.number >= screen_blocks, "stopped_after_screen")
 
 
 def screen_effects(blocks: Blocks, screen_blocks: int = 1) -> Effects:
@@ -119,21 +120,12 @@ def screen_effects(blocks: Blocks, screen_blocks: int = 1) -> Effects:
 
     Estimand: the mean trajectory value of all pools. Unbiased, since every pool has them whatever came of them.
     """
-    return _effects(blocks, _turn(blocks) < screen_blocks, "no_complete_block")
+    return _effects(blocks, blocks.number < screen_blocks, "no_complete_block")
 
 
 def all_effects(blocks: Blocks) -> Effects:
     """Return effects over all blocks: right where the allocation is fixed, biased away from 0 where it is screened."""
     return _effects(blocks, np.ones(len(blocks.pool), dtype=np.bool_), "no_complete_block")
-
-
-def _turn(blocks: Blocks) -> IntArray:
-    """Return (n_blocks,) which of its pool's complete blocks each one is, from 0."""
-    order = np.lexsort((blocks.number, blocks.pool))
-    per_pool = blocks.per_pool
-    turn = np.empty(len(order), dtype=np.int64)
-    turn[order] = np.arange(len(order)) - np.repeat(np.cumsum(per_pool) - per_pool, per_pool)
-    return turn
 
 
 def _effects(blocks: Blocks, used: BoolArray, otherwise: str) -> Effects:
@@ -142,6 +134,6 @@ def _effects(blocks: Blocks, used: BoolArray, otherwise: str) -> Effects:
     n_blocks, any_block = kept.per_pool, blocks.per_pool > 0
     pool = np.flatnonzero(n_blocks)
     values = kept.pool_sums(kept.effects)[pool] / (FULL_DRAWS * n_blocks[pool, None])
-    reasons = {otherwise: int((any_block & (n_blocks == 0)).sum())}
-    reasons["no_complete_block"] = int((~any_block).sum())
-    return Effects(pool, values, n_blocks[pool], {reason: count for reason, count in reasons.items() if count})
+    reasons = Counter({otherwise: int((any_block & (n_blocks == 0)).sum())})
+    reasons["no_complete_block"] += int((~any_block).sum())
+    return Effects(pool, values, n_blocks[pool], dict(+reasons))

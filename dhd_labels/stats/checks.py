@@ -61,7 +61,7 @@ def _labels(units: Units, no_answer: NoAnswer) -> Labels:
     wrong = no_answer == "incorrect"
     main = np.where(units.main == NO_ANSWER, np.int8(0), units.main) if wrong else units.main
     full, without = (effect_success(codes, no_answer_is_wrong=wrong) for codes in (units.full, units.without))
-    return label_arrays(_Drawn(main, full, without), units.proposal)
+    return label_arrays(_Drawn(main, full, without), units.proposal, units.screen)
 
 
 def _differences(units: Units, labels: Labels) -> npt.NDArray[np.int64]:

@@ -63,7 +63,7 @@ _LABELS = (
 )  # fmt: skip
 _MESSAGES = (
     *UNIT_KEYS, *POOL_FACTS, "slot", "proposed_answer", "confidence_level", "confidence_value", "proposal_status",
-    "proposal_correct", "recruiter_tokens", "writer_tokens", *_LABELS,
+    "proposal_correct", "recruiter_tokens", "writer_tokens", "screen_blocks", *_LABELS,
 )  # fmt: skip
 _REPLAYS = (*UNIT_KEYS, *POOL_FACTS, "arm", "k", "removed", "block", "draw", "status", "correct")
 _WRITING = ("recruiter_tokens", "writer_tokens")
@@ -92,6 +92,8 @@ class Units:
     """(n, len(ARMS)) mean tokens of an answer, prompt and completion; NaN where not recorded."""
     pool_tokens: FloatArray
     """(n, 2) tokens of the recruiter's call, and mean tokens of a writer's; NaN where not recorded."""
+    screen: IntArray
+    """(n,) first blocks, that decided how many more a unit has; 0 under fixed allocation."""
     alone_answer: IntArray
     """(n, n_draws) class of the answers of the independent solves, -1 without one."""
     labels: pd.DataFrame
@@ -117,6 +119,7 @@ class Units:
             without=self.without[index],
             tokens=self.tokens[index],
             pool_tokens=self.pool_tokens[index],
+            screen=self.screen[index],
             alone_answer=self.alone_answer[index],
             labels=self.labels.iloc[cells].reset_index(drop=True),
         )
@@ -167,10 +170,22 @@ def read_units(source: Source) -> Units:
         without=without,
         tokens=tokens,
         pool_tokens=np.stack([by_slot(_numbers(messages[name])).mean(axis=1) for name in _WRITING], axis=1),
+        screen=_screen(by_slot(messages["screen_blocks"].fillna(0).astype(np.int64)), keys),
         alone_answer=_alone_answers(source, keys, main.shape[2]),
         labels=messages[list(_LABELS)].iloc[cells].reset_index(drop=True),
         ignored=outcomes.ignored,
     )
+
+
+def _screen(stated: IntArray, keys: pd.DataFrame) -> IntArray:
+    """Return (n,) the screening blocks of each unit, from (n, 5) those that its messages state."""
+    mixed = np.flatnonzero((stated != stated[:, :1]).any(axis=1) | (stated[:, 0] < 0))
+    if len(mixed):
+        raise DhdError(
+            f"The 'screen_blocks' of {name_unit(keys, int(mixed[0]))} must be one number, 0 or more, for all five "
+            f"messages, got {stated[mixed[0]].tolist()}. The data set was edited; build it again from its run."
+        )
+    return stated[:, 0]
 
 
 def _numbers(values: pd.Series[Any]) -> FloatArray:

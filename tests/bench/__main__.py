@@ -13,12 +13,13 @@ from rich.console import Console
 from dhd_labels.config import load_config
 from dhd_labels.replay.run import run
 from dhd_labels.report.table import Table
-from tests.bench.exact import allocation, bootstrap, exact
+from tests.bench.exact import bootstrap, exact
 from tests.bench.grading import hostile, speed
 from tests.bench.memory import memory
 from tests.bench.outside import outside
 from tests.bench.plan import planning
 from tests.bench.ray_rows import ray_rows
+from tests.bench.screened import effects, null, screened
 from tests.bench.slots import slots
 
 
@@ -60,6 +61,6 @@ def overhead() -> Table:
 
 
 if __name__ == "__main__":
-    measures = (overhead, outside, slots, memory, planning, ray_rows, speed, hostile, exact, bootstrap, allocation)
-    for measure in measures:
+    machinery = (overhead, outside, slots, memory, planning, ray_rows, speed, hostile)
+    for measure in (*machinery, exact, bootstrap, screened, null, effects):
         Console(width=120).print(measure().to_rich())

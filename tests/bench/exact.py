@@ -1,4 +1,4 @@
-"""Statistics: the exact null against a million Monte Carlo draws, bootstrap and memory, and what screening saves."""
+"""Statistics: the exact null against a million Monte Carlo draws, and the bootstrap with its memory."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from dhd_labels.stats.blocks import Blocks
 from dhd_labels.stats.exact_null import problem_tests, signed_maximum
 from dhd_labels.stats.families import FAMILIES, Family, target_slots
 from dhd_labels.stats.intervals import block_bootstrap, cluster_bootstrap
-from dhd_labels.stats.multiplicity import discoveries
 from dhd_labels.stats.pooled import pooled_test
-from tests.stats.worlds import drawn, near_deterministic, noisy, screened
 
 DRAWS = 1_000_000
 SAME_PROBLEMS = 20
@@ -130,44 +128,6 @@ def bootstrap() -> Table:
     return Table("Bootstrap, 10,000 resamples x 6,666 problems", ("values", "seconds", "peak GB"), tuple(rows))
 
 
-WORLDS: dict[str, Callable[[np.random.Generator], tuple[np.ndarray, np.ndarray]]] = {
-    "1 % noise, removal succeeds 1 %": lambda rng: near_deterministic(rng, 1000, 0.05, 0.01, 0.98),
-    "1 % noise, removal succeeds 7 %": lambda rng: near_deterministic(rng, 1000, 0.05, 0.01, 0.92),
-    "4 % noise, removal succeeds 11 %": lambda rng: near_deterministic(rng, 1000, 0.05, 0.04, 0.85),
-    "most blocks mixed": lambda rng: noisy(rng, 1000, 0.3),
-}
-
-
-def allocation() -> Table:
-    """Discoveries against calls: screened at several budgets, beside fixed allocation with the same blocks."""
-    rows = []
-    for name, make in WORLDS.items():
-        for budget, screen in ((None, 1), (1_400, 1), (1_200, 1), (None, 2)):
-            found = [_found(make, seed, budget, screen) for seed in range(5)]
-            fixed, kept, both, share, mixed = np.mean(found, axis=0)
-            how = f"screen {screen}" + (f", at most {budget:,} blocks" if budget else "")
-            row = (f"{mixed:.0%}", how, f"{share:.0%}", f"{fixed:.1f}", f"{kept:.1f}", f"{both / max(fixed, 1e-9):.0%}")
-            rows.append((name, *row))
-    columns = ("world", "mixed", "screened", "calls", "found, fixed", "found, screened", "of the fixed")
-    return Table(
-        "Screened against fixed allocation: 1,000 problems, 5 blocks, BH at 0.05, 5 seeds", columns, tuple(rows)
-    )
-
-
-def _found(
-    make: Callable[[np.random.Generator], tuple[np.ndarray, np.ndarray]], seed: int, budget: int | None, screen: int
-) -> tuple[float, ...]:
-    """Return problems found by fixed and by screened allocation, by both, share of calls, share with a mixed block."""
-    rng = np.random.default_rng(seed)
-    rates, _ = make(rng)
-    whole = drawn(rng, rates, 5)
-    kept = screened(whole, 5, budget, screen)
-    codes = np.zeros((len(rates), 5), dtype=int)
-    fixed, some = (set(discoveries(problem_tests(b, codes, "wrong_helpful", "seven")).bh) for b in (whole, kept))
-    mixed = np.isin(whole.counts, range(1, 7)).reshape(len(rates), 5).any(axis=1).mean()
-    return len(fixed), len(some), len(fixed & some), len(kept.pool) / len(whole.pool), mixed
-
-
 if __name__ == "__main__":
-    for measure in (exact, bootstrap, allocation):
+    for measure in (exact, bootstrap):
         Console(width=140).print(measure().to_rich())

@@ -112,5 +112,5 @@ def test_foreign_columns_under_our_card_are_refused(labels: Path) -> None:
 def test_another_schema_version_is_refused(labels: Path) -> None:
     card = labels / "README.md"
     card.write_text(card.read_text().replace(f"schema_version: '{schema.SCHEMA_VERSION}'", "schema_version: '99'"))
-    with pytest.raises(DhdError, match=r"'schema_version' of .* must be '3', got '99'"):
+    with pytest.raises(DhdError, match=rf"'schema_version' of .* must be '{schema.SCHEMA_VERSION}', got '99'"):
         load(labels)

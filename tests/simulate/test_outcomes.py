@@ -10,7 +10,7 @@ import pytest
 from support import outcome, pool
 
 from dhd_labels.errors import DhdError
-from dhd_labels.labels import Proposal, label_pool
+from dhd_labels.labels import NO_BLOCK, STOPPED, Proposal, label_pool
 from dhd_labels.records import Arm, Outcome
 from dhd_labels.simulate import SCENARIOS, Outcomes, scenario, simulate_outcomes
 from dhd_labels.simulate.label_arrays import label_arrays
@@ -127,15 +127,19 @@ def records(made: Outcomes, unit: int) -> list[Outcome]:
     return found
 
 
+@pytest.mark.parametrize("screened", [False, True])
 @pytest.mark.parametrize(("blocks", "draws"), [(5, 1), (5, 0), (3, 2), (1, 1), (0, 3), (7, 0)])
-def test_labels_are_those_of_a_real_run(blocks: int, draws: int) -> None:
+def test_labels_are_those_of_a_real_run(blocks: int, draws: int, screened: bool) -> None:
     world = dataclasses.replace(EVERYTHING, missing=Missing(0.1, 0.1, 0.1, 0.1))
     made = simulate(world, 40, blocks, draws=draws)
     correct = made.pools.correct.repeat(2, axis=0)
-    labels = label_arrays(made, correct)
+    screen = np.arange(len(correct)) % 3 if screened else np.zeros(len(correct), dtype=int)
+    labels = label_arrays(made, correct, screen) if screened else label_arrays(made, correct)
     for unit, verdicts in enumerate(correct):
         proposals = [Proposal("no_answer", None) if c < 0 else Proposal("graded", bool(c)) for c in verdicts]
-        for label in label_pool(pool(), proposals, records(made, unit), "missing"):
+        why_none = STOPPED if screen[unit] else NO_BLOCK
+        outcomes = records(made, unit)
+        for label in label_pool(pool(), proposals, outcomes, "missing", int(screen[unit]), why_none):
             for field in dataclasses.fields(labels):
                 value, wanted = getattr(labels, field.name)[unit, label.slot], getattr(label, field.name)
                 if wanted is None:

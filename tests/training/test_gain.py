@@ -60,6 +60,18 @@ def test_success_by_the_accuracy_rule(small: LabelData) -> None:
     assert small.removal_gain[:5].tolist() == [-0.5, 0.5, -0.5, -0.5, -0.5]
 
 
+def test_blocks_that_only_some_problems_got_score_nothing(kit: Any) -> None:
+    """p0 was screened by its first block and went on; p1 has two blocks like every other problem."""
+    messages = [kit.message(p, s, screen_blocks=n) for p, n in (("p0", 1), ("p1", 0)) for s in range(5)]
+    replays = [kit.replay(p, arm, block == 0, block=block) for p in ("p0", "p1") for block in (0, 1)
+               for arm in ("full", *(f"without-{s}-of-5" for s in range(5)))]  # fmt: skip
+    replays += [kit.replay("p0", "alone", True, block=None)]
+    problems = [{"problem_id": p, "answer_type": "integer"} for p in ("p0", "p1")]
+    data = assemble(kit.frame("messages", messages), kit.frame("replays", replays), kit.frame("problems", problems))
+    assert (data.success[0] == 1.0).all()
+    assert (np.delete(data.success[1], ALONE) == 0.5).all()
+
+
 def test_status_decides_success(kit: Any) -> None:
     statuses = ["graded", "graded", "no_answer", "truncated", "operational", "undetermined"]
     rows = [

@@ -37,9 +37,8 @@ def _rows(study: Study, group: Group) -> Iterator[Row]:
     if not recorded.any():
         return
     blocks = group_blocks(study, group.units)
-    screen = study.common_blocks(group)
-    if screen is not None:  # the screen chose these problems by its own outcomes, so it scores nothing
-        blocks = blocks.where(blocks.number >= screen)
+    # A screen chose the problems that go on by its own outcomes, so it scores nothing.
+    blocks = blocks.where(blocks.number >= study.units.screen[group.units][blocks.pool])
     found = same_problem_selection(blocks, study.units.proposal[group.units], np.random.default_rng(SEED))
     few = blocks.per_pool[recorded]
     study.exclude("same_problem_selection", group, "no complete block", int((few == 0).sum()))

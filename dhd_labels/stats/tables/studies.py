@@ -237,6 +237,9 @@ def _change_rows(study: Study, change: str) -> Iterator[Row]:
             continue
         changed, original = (chosen[name].to_numpy(dtype=np.int64) for name in ("changed", "original"))
         compared = np.isfinite(effects[changed]) & np.isfinite(effects[original])
+        screen = study.units.screen[original][:, None, None]
+        # Only some problems have blocks after a screen, because of what it found: all have those of the screen.
+        compared &= (screen == 0) | (np.arange(effects.shape[1])[:, None] < screen)
         before, after = (
             nan_mean(np.where(compared, effects[rows], np.nan).transpose(0, 2, 1)) for rows in (original, changed)
         )

@@ -56,14 +56,13 @@ class Study:
         return counts
 
     def common_blocks(self, group: Group) -> int | None:
-        """Return how many first blocks every replayed unit has, when units have different numbers of them.
+        """Return how many first blocks every problem has, where a rule gave further ones to mixed problems only.
 
-        Where a rule gave further blocks to mixed problems only (`replay.allocation: screened`), the first blocks of
-        all problems are a fair sample of them, and all blocks of all problems are not. None when all have as many.
+        Under `replay.allocation: screened` the first blocks of all problems are a fair sample of them, and all blocks
+        of all problems are not. None under fixed allocation, where all blocks are.
         """
-        counts = self.recorded_blocks[group.units]
-        counts = counts[counts > 0]
-        return int(counts.min()) if len(counts) and counts.min() < counts.max() else None
+        screen = self.units.screen[group.units]
+        return int(screen[screen > 0].min()) if screen.any() else None
 
     def effect(self, codes: SmallIntArray) -> FloatArray:
         """Return success by the rule for effects that the labels of this data set follow."""
