@@ -101,9 +101,11 @@ class StabilityTally:
     def __init__(self) -> None:
         self._counts: Counter[tuple[bool | None, str]] = Counter()
         self._values = {correct: array("d") for correct in self._PROPOSAL}
+        self._screened = False
 
     def add(self, label: MessageLabel) -> None:
         """Take the label of a message."""
+        self._screened = self._screened or label.screen_blocks > 0
         self._counts[label.proposal_correct, label.stability] += 1
         if label.trajectory_value is not None:
             self._values[label.proposal_correct].append(label.trajectory_value)
@@ -116,6 +118,8 @@ class StabilityTally:
             mean = f"{np.mean(values):+.3f}" if values else "-"
             rows.append((name, *(str(self._counts[correct, kind]) for kind in self._KINDS), mean))
         note = "Stable: the exact 95 % bootstrap interval over blocks excludes 0. With few blocks it covers badly."
+        if self._screened:
+            note += " The mean is that of the problems that went on after screening; stopped ones are indeterminate."
         columns = ("proposal", "stable helpful", "indeterminate", "stable harmful", "mean trajectory value")
         return Table("Trajectory value", columns, tuple(rows), note)
 

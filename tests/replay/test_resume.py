@@ -37,9 +37,10 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_killed_runs_repeat_nothing_and_build_the_same_bytes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [(), ("replay.allocation=screened", "replay.further_blocks=6")])
+def test_killed_runs_repeat_nothing_and_build_the_same_bytes(tmp_path: Path, more: tuple[str, ...]) -> None:
     log, killed_dir = tmp_path / "calls.log", tmp_path / "killed"
-    slow = (f"engines.world.call_log={log}", "engines.world.latency_s=0.03")
+    slow = (f"engines.world.call_log={log}", "engines.world.latency_s=0.03", *more)
     rng, kills = random.Random(7), 0
     while kills < 6:
         with subprocess.Popen(
@@ -64,9 +65,9 @@ def test_killed_runs_repeat_nothing_and_build_the_same_bytes(tmp_path: Path) -> 
     calls = Counter(log.read_text().split())
     repeats = sum(calls.values()) - len(calls)
     assert repeats <= kills * SLOTS, "only calls in flight at a kill may run again"
-    assert len(calls) == 8 * (1 + 5 + 4 + 20 + 21)
+    assert len(calls) == (8 * (1 + 5 + 4 + 20 + 7) + 6 * 7 if more else 8 * (1 + 5 + 4 + 20 + 21))
 
-    whole = cli(*arguments(tmp_path / "whole"))
+    whole = cli(*arguments(tmp_path / "whole", *more))
     assert whole.returncode == 0, whole.stderr
     for name in ("killed", "whole"):
         built = cli("build", str(tmp_path / name), "--out", str(tmp_path / f"data-{name}"))
