@@ -1,8 +1,9 @@
-"""Benchmarks, each as a ratio to a named alternative in the same run: `make bench`."""
+"""Benchmarks, each as a ratio to a named alternative in the same run: `make bench`, `python -m tests.bench NAME`."""
 
 from __future__ import annotations
 
 import sqlite3
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -62,5 +63,7 @@ def overhead() -> Table:
 
 if __name__ == "__main__":
     machinery = (overhead, outside, slots, memory, planning, ray_rows, speed, hostile)
+    chosen = sys.argv[1:]
     for measure in (*machinery, exact, bootstrap, screened, null, effects):
-        Console(width=120).print(measure().to_rich())
+        if not chosen or measure.__name__ in chosen:
+            Console(width=120).print(measure().to_rich())
