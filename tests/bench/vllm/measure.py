@@ -109,7 +109,7 @@ def _replay_table(ours: Timed, loop: Timed, inside: Timed) -> Table:
             (f"engine vllm in this process, {MANY} in flight, no store", inside),
         )
     )
-    note = "Equal calls in the order of the plan, cold prefix cache; pools and the start of the server are not timed."
+    note = "Equal calls in the same order, cold prefix cache, top_p 1; pools and the start of the server are not timed."
     columns = ("what", "calls", "prompt tokens computed", "seconds", "faster than the loop")
     return Table(
         "Replay of 20 problems, one matched block each, SmolLM2-135M on a vLLM CPU server", columns, rows, note
