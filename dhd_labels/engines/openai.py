@@ -11,6 +11,7 @@ import asyncio
 import difflib
 import queue
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import openai
@@ -29,7 +30,8 @@ from dhd_labels.engines.warming import Warming
 from dhd_labels.errors import EndpointError, did_you_mean
 
 __all__ = ["OpenAIEngine", "host_of"]
-Settled: TypeAlias = tuple[tuple[Token, ChatRequest], ChatReply | Fault]
+Settled: TypeAlias = tuple[tuple[Token, ChatRequest], ChatReply | Fault, int]
+"""A request, what became of it, and how many of its tries had an answer that never came whole."""
 Finished: TypeAlias = queue.SimpleQueue[Settled[Token]]
 _CONNECT_S = 10.0
 _SHOWN_MODELS = 20
@@ -112,10 +114,10 @@ class OpenAIEngine:
                 if running and (not replies or not finished.empty()):
                     outcomes = _take(finished)
                     running -= len(outcomes)
-                    for (token, request), found in outcomes:
+                    for (token, request), found, unseen in outcomes:
                         source.settled(request)
                         if reply := self._settle(found, stops):
-                            replies.append((token, reply))
+                            replies.append((token, replace(reply, unseen=unseen)))
                 if replies:
                     yield replies
                 stops.raise_if_hopeless()
@@ -131,7 +133,13 @@ class OpenAIEngine:
     async def _serve(
         self, item: tuple[Token, ChatRequest], arguments: dict[str, Any], finished: Finished[Token]
     ) -> None:
-        request = item[1]
+        request, unseen = item[1], 0
+
+        def classify(error: Exception) -> Fault:
+            nonlocal unseen
+            fault = self._fault(error)
+            unseen += fault.unseen
+            return fault
 
         async def attempt() -> ChatReply:
             entry = await self._watch.entry()
@@ -142,7 +150,8 @@ class OpenAIEngine:
             return signed(reply_of(body, self._identity.comes_back, request.n), said)
 
         label = f"a call of {request.affinity} (seed {request.seed})"
-        finished.put((item, await self._retry.run(attempt, label)))
+        found = await replace(self._retry, classify=classify).run(attempt, label)
+        finished.put((item, found, unseen))
 
     def _fault(self, error: Exception) -> Fault:
         fault = fault_of(error, self._secrets)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from dhd_labels.config import RoleConfig
 from dhd_labels.engines.base import ChatEngine, ChatReply, ChatRequest, EngineIdentity, RequestOptions, Turn
@@ -128,9 +128,29 @@ class _Asked:
     request: ChatRequest
 
 
+class _Admitted(Iterator[tuple[_Asked, ChatRequest]]):
+    """The requests that the budget admits; `held` is one that it does not admit now.
+
+    It ends there and goes on when the calls in flight have cost less than was reserved. An engine that looks again
+    while others are in flight so keeps as many in flight as the limit allows.
+    """
+
+    def __init__(self, asked: Iterator[_Asked], budget: Budget | None) -> None:
+        self._asked, self._budget = asked, budget
+        self.held: _Asked | None = None
+
+    def __next__(self) -> tuple[_Asked, ChatRequest]:
+        asked = self.held or next(self._asked)
+        self.held = None
+        if self._budget and not self._budget.admit(asked.calls[0].role, asked.request):
+            self.held = asked
+            raise StopIteration
+        return asked, asked.request
+
+
 @dataclass(slots=True)
 class _Execution:
-    """Answers calls with one engine. `held` are those that the budget did not admit when they were to be sent."""
+    """Answers calls with one engine."""
 
     engine: ChatEngine
     store: Store
@@ -138,46 +158,41 @@ class _Execution:
     tally: Tally
     tick: Callable[[], None]
     budget: Budget | None
-    held: list[list[Call]] = field(default_factory=list)
 
     def run(self, calls: Iterable[Call]) -> None:
-        """Make passes over the calls until each is settled."""
+        """Ask until each call is settled: all of them, then those that have to be asked again, and so on."""
         waiting = _together(calls)
         while True:
-            again, made = self._pass(waiting)
-            if self.held and not made and self.budget:
-                call = self.held[0][0]
-                raise self.budget.refusal(call.role, call.request(0, merged=len(self.held[0]) > 1))
-            if not again and not self.held:
+            again = self._round(waiting)
+            if not again:
                 return
-            # The answers that were in flight have cost less than was reserved, so there may be room for more calls.
-            waiting = itertools.chain(([call] for call in again), self.held, waiting)
-            self.held = []
+            waiting = iter([[call] for call in again])
 
-    def _pass(self, waiting: Iterator[list[Call]]) -> tuple[list[Call], int]:
-        """Send calls until none is left or one is held; return those to ask again, and how many were answered."""
+    def _round(self, waiting: Iterator[list[Call]]) -> list[Call]:
+        """Ask for every call once; return those to ask again."""
         again: list[Call] = []
-        made = self.tally.made
-        for group in self.engine.generate(self._requests(waiting)):
-            answers = [answer for asked, reply in group for answer in self._answers(asked, reply)]
-            self.store.add_calls([row for _, row in answers])
-            for call, row in answers:
-                if self._settle(call, row.reply):
-                    again.append(call)
-                else:
-                    self.tick()
-            self._pay(group)
-        return again, self.tally.made - made
+        admitted = _Admitted((asked for calls in waiting for asked in self._missing(calls)), self.budget)
+        while True:
+            made = self.tally.made
+            for group in self.engine.generate(admitted):
+                again += self._take(group)
+            if admitted.held is None:
+                return again
+            if self.budget and self.tally.made == made:
+                raise self.budget.refusal(admitted.held.calls[0].role, admitted.held.request)
 
-    def _requests(self, waiting: Iterator[list[Call]]) -> Iterator[tuple[_Asked, ChatRequest]]:
-        for calls in waiting:
-            for asked in self._missing(calls):
-                if self.held or (self.budget and not self.budget.admit(asked.calls[0].role, asked.request)):
-                    self.held.append(list(asked.calls))
-                else:
-                    yield asked, asked.request
-            if self.held:
-                return
+    def _take(self, group: Sequence[tuple[_Asked, ChatReply]]) -> list[Call]:
+        """Commit what has finished; return the calls to ask again."""
+        again = []
+        answers = [answer for asked, reply in group for answer in self._answers(asked, reply)]
+        self.store.add_calls([row for _, row in answers])
+        for call, row in answers:
+            if self._settle(call, row.reply):
+                again.append(call)
+            else:
+                self.tick()
+        self._pay(group)
+        return again
 
     def _missing(self, calls: Sequence[Call]) -> Iterator[_Asked]:
         """Yield what is to be asked of some calls of one prompt: all in one request, or those that are left."""
