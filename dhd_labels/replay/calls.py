@@ -295,7 +295,13 @@ def _is_spent(call: Call, store: Store, max_attempts: int) -> bool:
 
 
 def _are_spent(call: Call, rows: Sequence[CallRow], max_attempts: int) -> bool:
-    """Whether asking again is pointless: the attempts are used up, or temperature 0 gave the same text twice."""
+    """Whether asking again is pointless.
+
+    The prompt is too long or refused, which no seed changes; the attempts are used up; or temperature 0 gave the same
+    text twice.
+    """
+    if rows and rows[-1].reply.status in ("prompt_too_long", "refused"):
+        return True
     answered = [row.reply for row in rows if row.reply.status != "server_error"]
     if len(answered) >= max_attempts:
         return True
