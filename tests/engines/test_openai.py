@@ -500,6 +500,20 @@ def test_many_refused_requests_after_a_success_do_not_stop_the_run(server: Fault
     assert [r.status for r in ask(server, map(request, range(40)), concurrency=1)] == ["ok"] + ["refused"] * 39
 
 
+def test_an_answer_of_an_earlier_stream_tells_a_bad_prompt_from_bad_settings(server: FaultServer) -> None:
+    """Rounds of a stage, and a worker of a cluster, are streams of their own."""
+    server.script = lambda seen: good(seen) if seen.seed == 0 else failure(400, "flagged")
+    engine = OpenAIEngine(config(server.url, concurrency=2))
+    try:
+        list(engine.generate([(0, request(0))]))
+        later = list(itertools.chain.from_iterable(engine.generate(enumerate(map(request, range(1, 30))))))
+        assert {reply.status for _, reply in later} == {"refused"} and len(later) == 29
+        with pytest.raises(EndpointError, match="all refused alike"):
+            list(engine.generate(enumerate(request(seed, extra_body={"top_k": 1}) for seed in range(1, 30))))
+    finally:
+        engine.close()
+
+
 def test_a_prompt_that_a_moderation_flags_fails_its_own_call_only(server: FaultServer) -> None:
     """Some hosted services say so with 403, which otherwise means that the key may not."""
     server.script = lambda seen: failure(403, "your input was flagged by moderation") if seen.seed == 3 else good(seen)
