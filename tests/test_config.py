@@ -28,7 +28,14 @@ def test_config_is_frozen() -> None:
         ("oracle", ["protocol.blocks=-1"], "greater than or equal to 0, got -1"),
         ("oracle", ["engines.world.world=exactt"], "got 'exactt'. Did you mean 'exact'?"),
         ("oracle", ["engines.world.slot=1"], "'engines.world.slot' is unknown. Did you mean 'slots'?"),
-        ("oracle", ["engines.world.kind=llamacp"], "got"),
+        (
+            "oracle",
+            ["engines.world.kind=llamacp"],
+            "'engines.world.kind' must be one of 'llamacpp', 'vllm', 'openai', ",
+        ),
+        ("oracle", ["engines.world={kind: opnai, api_key: secret}"], "'ray', got 'opnai'. Did you mean 'openai'?"),
+        ("oracle", ["engines.world={slots: 3}"], "'engines.world.kind' is missing"),
+        ("oracle", ["engines.world={kind: ray, engine: {kind: ray}}"], "'engines.world.engine.kind' must be one of"),
         ("oracle", ["roles.integrator.engine=wrld"], "got 'wrld'. Did you mean 'world'?"),
         ("oracle", ["roles.integrator.temperature=0"], "must be above 0 under noise regime 'sampled'"),
         (

@@ -115,13 +115,16 @@ def _explain(item: Mapping[str, Any]) -> str:
         return f"The key {key!r} is missing"
     if item["type"] == "value_error":
         return str(item["ctx"]["error"])
-    options = re.findall(
-        r"'([^']*)'", str(item.get("ctx", {}).get("expected", item.get("ctx", {}).get("expected_tags", "")))
-    )
-    close = difflib.get_close_matches(str(item["input"]), options, n=1, cutoff=0.5)
-    hint = f". Did you mean {close[0]!r}?" if close else ""
+    context, given = item.get("ctx", {}), item["input"]
     message = item["msg"].removeprefix("Input should be ")
-    return f"The {key!r} must be {message}, got {item['input']!r}{hint}"
+    if item["type"] == "union_tag_invalid":  # the whole engine is the input, and only its kind is wrong
+        key, given, message = f"{key}.kind", context["tag"], f"one of {context['expected_tags']}"
+    elif item["type"] == "union_tag_not_found":
+        return f"The key '{key}.kind' is missing"
+    options = re.findall(r"'([^']*)'", str(context.get("expected", context.get("expected_tags", ""))))
+    close = difflib.get_close_matches(str(given), options, n=1, cutoff=0.5)
+    hint = f". Did you mean {close[0]!r}?" if close else ""
+    return f"The {key!r} must be {message}, got {given!r}{hint}"
 
 
 def _without_tag(location: Sequence[str | int]) -> list[str | int]:

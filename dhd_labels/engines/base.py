@@ -10,9 +10,6 @@ Token = TypeVar("Token")
 ReplyStatus = Literal["ok", "truncated", "empty", "prompt_too_long", "refused", "server_error"]
 """`refused`: the server answers other prompts and not this one; asking again would give the same."""
 
-NO_ANSWER_IN_TIME = "no answer within 'timeout_s'"
-"""Error of a call whose answer nobody waited for."""
-
 
 @dataclass(frozen=True, slots=True)
 class Turn:
@@ -77,6 +74,7 @@ class ChatReply:
 
     `more` are the further draws of a request with `n` above 1, in order; what all draws shared is counted in the first.
     `server` is what the server says of itself, as JSON: it tells servers under one address apart and decides nothing.
+    `unseen` counts the tries of this call whose answer never came whole: the server may charge for them.
     """
 
     status: ReplyStatus
@@ -90,6 +88,7 @@ class ChatReply:
     error: str | None
     more: tuple[ChatReply, ...] = ()
     server: str = field(default="", compare=False)
+    unseen: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +130,8 @@ class ChatEngine(Protocol):
 
     def generate(self, requests: Iterable[tuple[Token, ChatRequest]]) -> Iterator[list[tuple[Token, ChatReply]]]:
         """Answer requests, pulling them lazily, and yield in any order what has finished since the last look.
+
+        A stream that has ended may go on later: it is worth another look while requests are in flight.
 
         A failed call is a reply with a status. Replies come in groups so that the store can commit a group with one
         sync; a group never waits for a call that is still running.

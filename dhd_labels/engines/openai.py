@@ -11,12 +11,13 @@ import asyncio
 import difflib
 import queue
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import openai
 
 from dhd_labels.config import OpenAIConfig
-from dhd_labels.engines.address import NO_KEY, base_url_of, host_of, key_of, place
+from dhd_labels.engines.address import NO_KEY, base_url_of, key_of, place
 from dhd_labels.engines.background import BackgroundLoop, Tasks
 from dhd_labels.engines.base import ChatReply, ChatRequest, EngineIdentity, ReplyStatus, Token
 from dhd_labels.engines.chat_api import arguments_of, decode, reply_of
@@ -28,8 +29,8 @@ from dhd_labels.engines.token_limit import TokenLimit
 from dhd_labels.engines.warming import Warming
 from dhd_labels.errors import EndpointError, did_you_mean
 
-__all__ = ["OpenAIEngine", "host_of"]
-Settled: TypeAlias = tuple[tuple[Token, ChatRequest], ChatReply | Fault]
+Settled: TypeAlias = tuple[tuple[Token, ChatRequest], ChatReply | Fault, int]
+"""A request, what became of it, and how many of its tries had an answer that never came whole."""
 Finished: TypeAlias = queue.SimpleQueue[Settled[Token]]
 _CONNECT_S = 10.0
 _SHOWN_MODELS = 20
@@ -71,6 +72,7 @@ class OpenAIEngine:
             self._place,
             self._fault,
         )
+        self._answered: set[str] = set()  # settings of requests that were answered, in any stream
         self._background = BackgroundLoop(f"calls to {self._place}")
         try:
             self._check_model(self._background.run(self._retry.run(self._list_models, "the list of models")))
@@ -112,10 +114,10 @@ class OpenAIEngine:
                 if running and (not replies or not finished.empty()):
                     outcomes = _take(finished)
                     running -= len(outcomes)
-                    for (token, request), found in outcomes:
+                    for (token, request), found, unseen in outcomes:
                         source.settled(request)
-                        if reply := self._settle(found, stops):
-                            replies.append((token, reply))
+                        if reply := self._settle(request, found, stops):
+                            replies.append((token, replace(reply, unseen=unseen)))
                 if replies:
                     yield replies
                 stops.raise_if_hopeless()
@@ -131,7 +133,13 @@ class OpenAIEngine:
     async def _serve(
         self, item: tuple[Token, ChatRequest], arguments: dict[str, Any], finished: Finished[Token]
     ) -> None:
-        request = item[1]
+        request, unseen = item[1], 0
+
+        def classify(error: Exception) -> Fault:
+            nonlocal unseen
+            fault = self._fault(error)
+            unseen += fault.unseen
+            return fault
 
         async def attempt() -> ChatReply:
             entry = await self._watch.entry()
@@ -142,7 +150,8 @@ class OpenAIEngine:
             return signed(reply_of(body, self._identity.comes_back, request.n), said)
 
         label = f"a call of {request.affinity} (seed {request.seed})"
-        finished.put((item, await self._retry.run(attempt, label)))
+        found = await replace(self._retry, classify=classify).run(attempt, label)
+        finished.put((item, found, unseen))
 
     def _fault(self, error: Exception) -> Fault:
         fault = fault_of(error, self._secrets)
@@ -153,17 +162,20 @@ class OpenAIEngine:
         found = self._limit.excess(request.turns) if self._limit else None
         return self._failure("prompt_too_long", found[1], found[0]) if found else None
 
-    def _settle(self, outcome: ChatReply | Fault, stops: Stops) -> ChatReply | None:
+    def _settle(self, request: ChatRequest, outcome: ChatReply | Fault, stops: Stops) -> ChatReply | None:
         """Return the reply of a call, or None for one that is not to blame for its failure and is asked again later."""
-        stops.note(outcome)
+        settings = repr(replace(request, turns=(), seed=0, affinity=""))
+        answered = settings in self._answered
+        stops.note(outcome, answered=answered)
         if isinstance(outcome, ChatReply):
+            self._answered.add(settings)
             return outcome
         if outcome.kind == "fatal":
             return None
         if outcome.kind == "too_long":
             return self._failure("prompt_too_long", outcome.reason)
         # Refused although others were answered: it is this prompt. Before that it may be a setting, to be corrected.
-        this_prompt = outcome.kind == "refused" and stops.answered
+        this_prompt = outcome.kind == "refused" and answered
         return self._failure("refused" if this_prompt else "server_error", outcome.reason)
 
     async def _list_models(self) -> Any:

@@ -11,7 +11,7 @@ import itertools
 import os
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, Literal
 
@@ -109,9 +109,9 @@ class RayEngine:
         self._placement.begin()
         try:
             while True:
-                room = 0 if ended else max(0, len(self._alive()) * self._config.ahead - self._unanswered())
+                room = max(0, len(self._alive()) * self._config.ahead - self._unanswered())
                 pulled = [_Sent(token, request) for token, request in itertools.islice(stream, room)]
-                ended = ended or len(pulled) < room
+                ended = len(pulled) < room if room else ended  # for now: it may go on after the next replies
                 self._waiting.update((next(self._numbers), sent) for sent in pulled)
                 self._send()
                 if ended and not self._unanswered():
@@ -233,7 +233,11 @@ class RayEngine:
         """Take over replies, each once: one that nobody waits for is dropped."""
         for level, text in taken.logged:
             LOG.log(level, "Worker %d on %s: %s", member.number, member.host, text)
-        found = [(sent.token, reply) for number, reply in taken.replies if (sent := member.sent.pop(number, None))]
+        found = [
+            (sent.token, replace(reply, unseen=reply.unseen + sent.losses))
+            for number, reply in taken.replies
+            if (sent := member.sent.pop(number, None))
+        ]
         if found:
             member.losses = 0
         if taken.error:
@@ -273,7 +277,8 @@ class RayEngine:
             if sent.losses < MOST_LOSSES:
                 self._waiting[number] = sent
             else:
-                failed.append((sent.token, self._failure(f"{sent.losses} workers were lost: {self._last_loss}")))
+                failure = self._failure(f"{sent.losses} workers were lost: {self._last_loss}")
+                failed.append((sent.token, replace(failure, unseen=sent.losses)))
         member.state, member.sent, member.outbox, member.calls = "gone", {}, [], {}
         return failed
 

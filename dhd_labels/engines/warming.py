@@ -7,7 +7,6 @@ problems are begun, only so many that the requests in flight are kept up: each b
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
 from collections.abc import Iterable
 from typing import Generic
@@ -16,6 +15,27 @@ from dhd_labels.engines.base import ChatRequest, Token
 
 _FOLLOWERS = 8
 """Requests in flight for which one more problem is begun: a problem has about thirty, a small run fewer."""
+
+
+class ByProblem(Generic[Token]):
+    """Cuts a stream of requests where the problem changes. A stream that has ended may go on later.
+
+    What comes then may belong to the problem that came last: `itertools.groupby` would drop it.
+    """
+
+    def __init__(self, requests: Iterable[tuple[Token, ChatRequest]]) -> None:
+        self._stream = iter(requests)
+        self._ahead: list[tuple[Token, ChatRequest]] = []
+
+    def take(self) -> list[tuple[Token, ChatRequest]]:
+        """Return the next requests of one problem; none when the stream has ended, for now or for good."""
+        found, self._ahead = self._ahead, []
+        for item in self._stream:
+            if found and item[1].affinity != found[0][1].affinity:
+                self._ahead = [item]
+                break
+            found.append(item)
+        return found
 
 
 class Warming(Generic[Token]):
@@ -27,7 +47,7 @@ class Warming(Generic[Token]):
         Without `warm_up`, requests are handed out as they come, and none is read ahead.
         """
         self._stream = None if warm_up else iter(requests)
-        self._groups = itertools.groupby(requests if warm_up else (), key=lambda item: item[1].affinity)
+        self._problems: ByProblem[Token] = ByProblem(requests if warm_up else ())
         self._begun = 1 + in_flight // _FOLLOWERS
         self._ready: deque[tuple[Token, ChatRequest]] = deque()
         self._cold: dict[str, list[tuple[Token, ChatRequest]]] = {}
@@ -48,11 +68,10 @@ class Warming(Generic[Token]):
             self._ready.extend(followers)
 
     def _begin_next(self) -> None:
-        affinity, group = next(self._groups, (None, iter(())))
-        requests = list(group)
-        if affinity is None or affinity in self._warm or len(requests) == 1:
+        requests = self._problems.take()
+        if len(requests) < 2 or requests[0][1].affinity in self._warm:
             self._ready.extend(requests)
             return
         first, *followers = requests
         self._ready.append(first)
-        self._cold.setdefault(affinity, []).extend(followers)
+        self._cold.setdefault(first[1].affinity, []).extend(followers)

@@ -130,13 +130,29 @@ class _Asked:
     request: ChatRequest
 
 
+class _Admitted(Iterator[tuple[_Asked, ChatRequest]]):
+    """The requests that the budget admits; `held` is one that it does not admit now.
+
+    It ends there and goes on when the calls in flight have cost less than was reserved. An engine that looks again
+    while others are in flight so keeps as many in flight as the limit allows.
+    """
+
+    def __init__(self, asked: Iterator[_Asked], budget: Budget | None) -> None:
+        self._asked, self._budget = asked, budget
+        self.held: _Asked | None = None
+
+    def __next__(self) -> tuple[_Asked, ChatRequest]:
+        asked = self.held or next(self._asked)
+        self.held = None
+        if self._budget and not self._budget.admit(asked.calls[0].role, asked.request):
+            self.held = asked
+            raise StopIteration
+        return asked, asked.request
+
+
 @dataclass(slots=True)
 class _Execution:
-    """Answers calls with one engine.
-
-    `sources` are what is still to be sent, the last one first. `again` are calls whose answer could not be used, `held`
-    those that the budget did not admit when they were to be sent.
-    """
+    """Answers calls with one engine. `again` are calls whose answer could not be used."""
 
     engine: ChatEngine
     store: Store
@@ -144,61 +160,51 @@ class _Execution:
     tally: Tally
     tick: Callable[[], None]
     budget: Budget | None
-    held: list[list[Call]] = field(default_factory=list)
     again: list[Call] = field(default_factory=list)
-    sources: list[Iterator[list[Call]]] = field(default_factory=list)
 
     def run(self, calls: Iterable[Call]) -> None:
-        """Make passes over the calls until each is settled."""
-        self.sources.append(_together(calls))
+        """Ask until each call is settled: all of them, then those that have to be asked again, and so on."""
+        waiting = _together(calls)
         while True:
-            made = self._pass()
-            if self.held and not made and self.budget:
-                call = self.held[0][0]
-                raise self.budget.refusal(call.role, call.request(0, merged=len(self.held[0]) > 1))
-            if not self.again and not self.held:
+            self._round(waiting)
+            if not self.again:
                 return
-            # The answers that were in flight have cost less than was reserved, so there may be room for more calls.
-            self.sources.append(iter(self.held))
-            self.held = []
-            self._ask_again()
+            waiting = self._once_more()
 
-    def _pass(self) -> int:
-        """Send calls until none is left or one is held; return how many were answered."""
-        made = self.tally.made
-        for group in self.engine.generate(self._requests()):
-            answers = [answer for asked, reply in group for answer in self._answers(asked, reply)]
-            self.store.add_calls([row for _, row in answers])
-            for call, row in answers:
-                if self._settle(call, row.reply):
-                    self.again.append(call)
-                else:
-                    self.tick()
-            self._pay(group)
-        return self.tally.made - made
+    def _round(self, waiting: Iterator[list[Call]]) -> None:
+        """Ask for every call once, and for those that are to be asked again before there are too many of them."""
+        asked = (asked for calls in self._in_turn(waiting) for asked in self._missing(calls))
+        admitted = _Admitted(asked, self.budget)
+        while True:
+            made = self.tally.made
+            for group in self.engine.generate(admitted):
+                self._take(group)
+            if admitted.held is None:
+                return
+            if self.budget and self.tally.made == made:
+                raise self.budget.refusal(admitted.held.calls[0].role, admitted.held.request)
 
-    def _ask_again(self) -> None:
-        """Put what is to be asked again before all else, each call by itself."""
-        self.sources.append(iter([[call] for call in self.again]))
-        self.again = []
+    def _in_turn(self, waiting: Iterator[list[Call]]) -> Iterator[list[Call]]:
+        for calls in waiting:
+            if len(self.again) >= MOST_AGAIN:
+                yield from self._once_more()
+            yield calls
 
-    def _requests(self) -> Iterator[tuple[_Asked, ChatRequest]]:
-        while not self.held and (calls := self._next()):
-            for asked in self._missing(calls):
-                if self.held or (self.budget and not self.budget.admit(asked.calls[0].role, asked.request)):
-                    self.held.append(list(asked.calls))
-                else:
-                    yield asked, asked.request
+    def _once_more(self) -> Iterator[list[Call]]:
+        """Take the calls that are to be asked again, each by itself."""
+        calls, self.again = self.again, []
+        return iter([[call] for call in calls])
 
-    def _next(self) -> list[Call] | None:
-        """Return the next calls of one prompt. Nothing is lost when an engine stops in the middle of a pass."""
-        if len(self.again) >= MOST_AGAIN:
-            self._ask_again()
-        while self.sources:
-            if (calls := next(self.sources[-1], None)) is not None:
-                return calls
-            self.sources.pop()
-        return None
+    def _take(self, group: Sequence[tuple[_Asked, ChatReply]]) -> None:
+        """Commit what has finished."""
+        answers = [answer for asked, reply in group for answer in self._answers(asked, reply)]
+        self.store.add_calls([row for _, row in answers])
+        for call, row in answers:
+            if self._settle(call, row.reply):
+                self.again.append(call)
+            else:
+                self.tick()
+        self._pay(group)
 
     def _missing(self, calls: Sequence[Call]) -> Iterator[_Asked]:
         """Yield what is to be asked of some calls of one prompt: all in one request, or those that are left."""
@@ -301,7 +307,13 @@ def _is_spent(call: Call, store: Store, max_attempts: int) -> bool:
 
 
 def _are_spent(call: Call, rows: Sequence[CallRow], max_attempts: int) -> bool:
-    """Whether asking again is pointless: the attempts are used up, or temperature 0 gave the same text twice."""
+    """Whether asking again is pointless.
+
+    The prompt is too long or refused, which no seed changes; the attempts are used up; or temperature 0 gave the same
+    text twice.
+    """
+    if rows and rows[-1].reply.status in ("prompt_too_long", "refused"):
+        return True
     answered = [row.reply for row in rows if row.reply.status != "server_error"]
     if len(answered) >= max_attempts:
         return True

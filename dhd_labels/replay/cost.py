@@ -1,9 +1,9 @@
 """What a run has cost, and a limit that it never passes (`run --max-cost`). Prices are those of `plan.prices`.
 
 A call is sent only if the limit holds even in the worst case: everything stored, every call in flight at its most, and
-this one. At its most, a call reads as many tokens as its prompt has bytes (no token is shorter) plus what a chat
-template may add, and writes `max_tokens` for each draw. What is not spent is free again as soon as the call is
-answered.
+this one. At its most, a call is tried `max_tries` times, and each try reads as many tokens as its prompt has bytes (no
+token is shorter) plus what a chat template may add, and writes `max_tokens` for each draw. What is not spent is free
+again as soon as the call is answered.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dhd_labels.config import PriceConfig, RunConfig
-from dhd_labels.engines.base import NO_ANSWER_IN_TIME, ChatReply, ChatRequest
+from dhd_labels.engines.base import ChatReply, ChatRequest
 from dhd_labels.errors import DhdError
 from dhd_labels.replay.store import Store
 
@@ -20,6 +20,7 @@ TEMPLATE_TOKENS = 512
 """Assumed to be the most that a chat template adds to a prompt."""
 _ASKS_AS = {"probe": "integrator", "other_probe": "other_integrator"}
 _TOKENS = 1_000_000
+_ANSWERED = ("ok", "truncated", "empty")
 
 
 class CostLimitError(DhdError):
@@ -41,7 +42,7 @@ def spent_so_far(config: RunConfig, store: Store) -> float | None:
     return sum(
         cost_of(prices[role], *(row[name] or 0 for name in names))
         for row in store.totals()
-        if (role := row["role"]) in prices
+        if (role := row["role"]) in prices and row["status"] != "prompt_too_long"  # counted here, never sent
     )
 
 
@@ -93,26 +94,26 @@ class Budget:
         return True
 
     def settle(self, role: str, request: ChatRequest, reply: ChatReply) -> None:
-        """Replace what was reserved for a request by what it cost.
+        """Replace what was reserved for a request by what it cost. A try without a whole answer counts at its most.
 
         Raises:
             DhdError: a finished answer came without token counts, so nobody knows.
         """
-        most = self._most(role, request)
-        self.reserved -= most
-        if reply.status == "server_error":
-            # A server may have written, and charge for, an answer that nobody waited for.
-            self.spent += most * self.tries[role] if NO_ANSWER_IN_TIME in (reply.error or "") else 0.0
-        elif reply.status in ("ok", "truncated", "empty"):
-            draws = (reply, *reply.more)
-            written = [draw.completion_tokens for draw in draws if draw.completion_tokens is not None]
-            if reply.prompt_tokens is None or not written:
-                raise DhdError(
-                    f"The '--max-cost' cannot be kept: {reply.model!r} answered a call of the {role} without token "
-                    "counts. The answer is in the store. Run again without --max-cost, or with a server that reports "
-                    "'usage'"
-                )
-            self.spent += cost_of(self.prices[role], reply.prompt_tokens, reply.cached_tokens or 0, sum(written))
+        self.reserved -= self._most(role, request)
+        self.spent += reply.unseen * self._most_of_a_try(role, request) + self._cost(role, reply)
+
+    def _cost(self, role: str, reply: ChatReply) -> float:
+        price, draws = self.prices[role], (reply, *reply.more)
+        written = [draw.completion_tokens for draw in draws if draw.completion_tokens is not None]
+        if reply.prompt_tokens is not None and written:  # also of a failed call: a filtered answer is charged for
+            return cost_of(price, reply.prompt_tokens, reply.cached_tokens or 0, sum(written))
+        if any(draw.status in _ANSWERED for draw in draws) and (price.input or price.output or price.cached):
+            raise DhdError(
+                f"The '--max-cost' cannot be kept: {reply.model!r} answered a call of the {role} without token "
+                "counts. The answer is in the store. Run again without --max-cost, or with a server that reports "
+                "'usage'"
+            )
+        return 0.0
 
     def refusal(self, role: str, request: ChatRequest) -> CostLimitError:
         """Return the error of a call that the limit forbids."""
@@ -122,6 +123,9 @@ class Budget:
         )
 
     def _most(self, role: str, request: ChatRequest) -> float:
+        return self.tries[role] * self._most_of_a_try(role, request)
+
+    def _most_of_a_try(self, role: str, request: ChatRequest) -> float:
         price = self.prices[role]
         read = TEMPLATE_TOKENS + sum(len(turn.content.encode("utf-8", "surrogatepass")) for turn in request.turns)
         return (read * max(price.input, price.cached or 0.0) + request.n * request.max_tokens * price.output) / _TOKENS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 
 import pytest
@@ -85,3 +85,30 @@ def test_without_warming_the_stream_goes_through_as_it_is_and_nothing_is_read_ah
     source: Warming[int] = Warming(items, 2, warm_up=False)
     assert [source.take() for _ in range(3)] == stream([3, 2])[:3]
     assert next(items) == stream([3, 2])[3]
+
+
+@given(st.lists(st.lists(st.integers(0, 2), max_size=6), max_size=6), st.integers(1, 12), st.booleans())
+def test_a_stream_that_ended_may_go_on_with_any_problem(
+    deliveries: list[list[int]], in_flight: int, warm_up: bool
+) -> None:
+    """As in a worker of a cluster, which gets a problem's requests in several deliveries."""
+    items = stream([1] * sum(map(len, deliveries)), [name for names in deliveries for name in names])
+    waiting: deque[Item] = deque()
+    source: Warming[int] = Warming(_Waiting(waiting), in_flight, warm_up=warm_up)
+    handed: list[int] = []
+    for names in deliveries:
+        waiting.extend(items[len(handed) : len(handed) + len(names)])
+        while item := source.take():
+            handed.append(item[0])
+            source.settled(item[1])
+    assert sorted(handed) == list(range(len(items)))
+
+
+class _Waiting(Iterator[Item]):
+    def __init__(self, waiting: deque[Item]) -> None:
+        self._waiting = waiting
+
+    def __next__(self) -> Item:
+        if not self._waiting:
+            raise StopIteration
+        return self._waiting.popleft()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from support import cli, oracle
 
 from dhd_labels.config import PriceConfig
-from dhd_labels.engines.base import NO_ANSWER_IN_TIME, ChatReply, ChatRequest, Turn
+from dhd_labels.engines.base import ChatReply, ChatRequest, Turn
 from dhd_labels.errors import DhdError
 from dhd_labels.replay.cost import Budget, cost_of, spent_so_far
 from dhd_labels.replay.run import run
@@ -99,15 +100,41 @@ def test_no_answer_costs_more_than_was_reserved(text: str, n: int, data: st.Data
     assert limited.spent <= held and limited.reserved == pytest.approx(0.0)
 
 
-def test_an_answer_that_nobody_waited_for_counts_as_the_dearest() -> None:
-    limited = budget(1e6)
-    limited.admit("integrator", request("x"))
-    most = limited.reserved
-    limited.settle("integrator", request("x"), answer(None, 0, None, "server_error", f"{NO_ANSWER_IN_TIME} (after 3"))
+def test_a_try_whose_answer_never_came_counts_at_its_most_also_when_the_next_one_succeeds() -> None:
+    limited, asked = budget(1e6), request("x")
+    limited.admit("integrator", asked)
+    most = limited.reserved / 3  # of one try
+    limited.settle("integrator", asked, replace(answer(None, None, None, "server_error", "why"), unseen=3))
     assert limited.spent == pytest.approx(3 * most)
-    limited.admit("integrator", request("x"))
-    limited.settle("integrator", request("x"), answer(None, 0, None, "server_error", "HTTP 500"))
+    limited.admit("integrator", asked)
+    limited.settle("integrator", asked, answer(None, None, None, "server_error", "HTTP 500"))
     assert limited.spent == pytest.approx(3 * most) and limited.reserved == pytest.approx(0)
+    limited.admit("integrator", asked)
+    limited.settle("integrator", asked, replace(answer(1_000_000, 0, 0), unseen=2))
+    assert limited.spent == pytest.approx(5 * most + 1)
+
+
+@pytest.mark.parametrize("choices", [[], [{"message": {"content": "x"}, "finish_reason": "content_filter"}]])
+def test_tokens_of_a_failed_call_are_paid_for_too(tmp_path: Path, choices: list[Any]) -> None:
+    front = ScriptedFront("m")
+
+    def filtered(seen: Seen) -> Answer:
+        body = front(seen).body
+        failed = {**body, "choices": choices, "usage": {"prompt_tokens": 300, "completion_tokens": 100}}
+        return Answer(body=failed if "# Integrator" in str(seen.body["messages"]) else body)
+
+    with serving(FaultServer(filtered, models=failure(404))) as server:
+        engine = f"engines.world={{kind: openai, model: m, base_url: '{server.url}', max_tries: 1}}"
+        report = run(oracle(engine, "benchmark.size=2", PRICES), tmp_path, max_cost=20)
+    assert report.stopped and 10 < spent(report) <= 20
+    assert len(server.seen) < 2 * 59
+
+
+def test_an_engine_that_costs_nothing_needs_no_token_counts() -> None:
+    free = Budget(0.0, {"integrator": PriceConfig(input=0, output=0)}, {"integrator": 3}, 0.0)
+    assert free.admit("integrator", request("x"))
+    free.settle("integrator", request("x"), answer(None, None, None))
+    assert free.spent == 0
 
 
 def test_cached_input_has_its_own_price_only_if_it_has_one() -> None:

@@ -312,3 +312,20 @@ def test_a_key_in_the_config_is_refused_and_not_shown(
     assert screen.run(server, **{"url": "", **engine}) == 2
     assert KEY not in screen.seen and "hf_abc" not in screen.seen and not screen.folder.exists()
     assert "api_key_env" in screen.seen
+
+
+def test_many_refused_prompts_neither_stop_a_run_nor_are_asked_again(server: FaultServer, screen: Screen) -> None:
+    front = ScriptedFront(MODEL)
+
+    def moderating(seen: Seen) -> Answer:
+        prompt = str(seen.body["messages"])
+        flagged = "# Hypothesizer" in prompt and "Reader 4" in prompt
+        return failure(400, "your prompt was flagged") if flagged else front(seen)
+
+    server.script = moderating
+    assert screen.run(server, limit=12, concurrency=1) in (1, 3), "no pool is complete, so nothing useful is made"
+    sent = len(server.seen)
+    assert sent == 12 * (1 + 5), "each call is made once: another seed changes nothing for a refused prompt"
+    refused = [row for row in screen.status()["calls"] if row["status"] == "refused"]
+    assert [(row["role"], row["calls"]) for row in refused] == [("hypothesizer", 12)]
+    assert screen.run(server, limit=12, concurrency=1) in (1, 3) and len(server.seen) == sent
