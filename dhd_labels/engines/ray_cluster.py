@@ -11,7 +11,7 @@ from dhd_labels.config import RayConfig
 from dhd_labels.engines.redact import reason_of, redact
 from dhd_labels.errors import DhdError
 
-INSTALL = "Install it on every node: pip install 'dhd-labels[ray]'"
+INSTALL = "Install it on every node: pip install -e '.[ray]'"
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_SCHEDULER_EVENTS": "0"}
 """Environment that Ray reads when it is imported; what the user has set stays."""
 _STORE_BYTES = 200 * 2**20

@@ -35,6 +35,7 @@ from dhd_labels.replay.plan import (
 from dhd_labels.replay.probe import CALLS
 from dhd_labels.replay.problems import read_source
 from dhd_labels.replay.run_plan import CHARACTERS_A_TOKEN, OUTPUT_TOKENS, RolePlan, RunPlan, SourcePlan, StudyPlan
+from dhd_labels.replay.schedule import merged, sending_order
 
 REPLAYING = ("integrator", "other_integrator")
 FURTHER = "further blocks"
@@ -152,27 +153,31 @@ class _Tokens:
 class _Shape:
     """The replays of a role in a plan, reduced to what sizes need.
 
-    A prompt is a head, the shown messages and a tail. `lengths[n]` counts replays that show n messages, `distinct[n]`
-    distinct calls. `heads` are alone prompts and prompts with messages that a cache computes at least once, `messages`
-    and `tails` the messages and tails that follow another text.
+    A prompt is a head, the shown messages and a tail. `lengths[n]` counts replays that show n messages, `requests[n]`
+    the prompts that are sent for their `calls`, fewer where draws are merged. `heads` are alone prompts and prompts
+    with messages that a cache computes at least once, `messages` and `tails` the messages and tails that follow another
+    text.
     """
 
     lengths: Mapping[int, int]
-    distinct: Mapping[int, int]
+    requests: Mapping[int, int]
+    calls: int
     alone: bool
     heads: int
     messages: int
     tails: int
 
     @classmethod
-    def of(cls, replays: list[Replay]) -> _Shape:
-        calls = {call_of(replay): replay for replay in replays}
+    def of(cls, config: RunConfig, replays: list[Replay]) -> _Shape:
+        calls = sending_order(replays)
+        requests = merged(calls) if config.protocol.merge_draws else ([call] for call in calls)
         # A masked message is other text than the message itself.
         prompts = {tuple((slot, _text_of(replay, slot)) for slot in replay.shown) for replay in replays}
         prefixes = {prompt[:size] for prompt in prompts for size in range(1, len(prompt) + 1)}
         return cls(
             Counter(len(replay.shown) for replay in replays),
-            Counter(len(replay.shown) for replay in calls.values()),
+            Counter(len(draws[0].shown) for draws in requests),
+            len(calls),
             () in prompts,
             int(any(prompts)),
             len(prefixes),
@@ -242,7 +247,7 @@ class _Totals:
         self._count(self.shapes[studies], times)
         if self.config.screen_blocks and studies.blocks:
             # Of one further block. Its prompts are those of the first block, which a cache has.
-            shape = _Shape.of(self._further_replays())
+            shape = _Shape.of(self.config, self._further_replays())
             blocks = times * (self.config.protocol.blocks - self.config.screen_blocks)
             unshared = sum(count * sizes.prompt(shown) for shown, count in shape.lengths.items())
             self.further.add(blocks, blocks * unshared, blocks * unshared, 0)
@@ -281,7 +286,7 @@ class _Totals:
         if not cases:
             return
         planned = [r for r in plan_shape(self.config, Studies(False), 1) if r.mask]
-        self._replay("integrator", _Shape.of(planned), self.typical, cases)
+        self._replay("integrator", _Shape.of(self.config, planned), self.typical, cases)
         self._count(planned, cases)
 
     def role(self, name: str) -> RolePlan:
@@ -314,14 +319,14 @@ class _Totals:
         if studies not in self.shapes:
             self.shapes[studies] = list(plan_shape(self.config, studies, blocks=self.config.screen_blocks or None))
         if (studies, role) not in self.reduced:
-            self.reduced[studies, role] = _Shape.of([r for r in self.shapes[studies] if r.role == role])
+            self.reduced[studies, role] = _Shape.of(self.config, [r for r in self.shapes[studies] if r.role == role])
         return self.reduced[studies, role]
 
     def _replay(self, role: str, shape: _Shape, sizes: _Sizes, times: int) -> None:
         if role in self.by_role:
             unshared = sum(count * sizes.prompt(shown) for shown, count in shape.lengths.items())
-            shared = sum(count * sizes.prompt(shown) for shown, count in shape.distinct.items())
-            calls = sum(shape.distinct.values())
+            shared = sum(count * sizes.prompt(shown) for shown, count in shape.requests.items())
+            calls = shape.calls
             self.by_role[role].add(times * calls, times * unshared, times * shared, times * sizes.computed(shape))
             self.answers += times * calls
 

@@ -170,6 +170,16 @@ def test_shared_prefixes_of_prompts_of_the_expected_length_are_counted_exactly()
         ordered = sorted(prompts)
         common = [0, *(len(_prefix(a, b)) for a, b in itertools.pairwise(ordered))]
         trie = sum(len(text) - shared for text, shared in zip(ordered, common, strict=True))
-        counted = _measure(config, problem).computed(_Shape.of(replays))
+        counted = _measure(config, problem).computed(_Shape.of(config, replays))
         # Messages begin alike ("Message 1", "Message 2"); to which part these few characters belong is not tracked.
         assert abs(trie - counted) <= len("\n\nMessage ") * len(prompts)
+
+
+def test_merged_draws_read_their_prompt_once_and_are_written_each() -> None:
+    draws = ("protocol.alone_draws=4", "protocol.only_draws=2", "protocol.blocks=1", "benchmark.size=2")
+    apart, together = (plan_run(oracle(*draws, f"protocol.merge_draws={on}")).roles[2] for on in (False, True))
+    assert together.calls == apart.calls and together.output_tokens == apart.output_tokens
+    assert together.prompt_tokens_unshared == apart.prompt_tokens_unshared
+    saved = (apart.prompt_tokens - together.prompt_tokens) / apart.prompt_tokens
+    assert 0.2 < saved < 0.45, "of 21 prompts a problem, 8 are not sent"
+    assert together.prompt_tokens_computed == apart.prompt_tokens_computed
