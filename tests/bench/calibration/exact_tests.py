@@ -35,7 +35,8 @@ MORE_BLOCKS = 7
 def made(world: World, n: int, n_blocks: int, seed: int) -> tuple[Blocks, np.ndarray, np.ndarray]:
     """Return blocks, (n, 5) correctness codes and (n,) whether any message has an effect."""
     found = simulate_outcomes(world, n, n_blocks, np.random.default_rng(seed), draws=0)
-    return Blocks.of(found.blocks), found.pools.correct.astype(int), (np.abs(found.true_value) > 1e-12).any(axis=1)
+    matters = np.any(np.abs(found.true_value) > 1e-12, axis=1)
+    return Blocks.of(found.blocks), found.pools.correct.astype(int), np.asarray(matters)
 
 
 def sizes(n: int) -> Iterator[Check]:

@@ -57,7 +57,7 @@ def chosen_gain(probability: np.ndarray, n_blocks: int, rng: np.random.Generator
     return float((actions[np.arange(len(actions)), chosen] - actions[:, 0]).mean())
 
 
-def estimates(world: World, seed: int) -> tuple[dict[str, Estimate], Values]:
+def estimates(world: World, seed: int) -> tuple[dict[str, Estimate], dict[Policy, float]]:
     """Return what one data set of `PROBLEMS` problems says, with problem-clustered intervals, and the errors of gains.
 
     The error of a gain is against the true gain, on the same problems, of what so many blocks choose.
@@ -123,7 +123,7 @@ def message_coverage(n_blocks: int = BLOCKS) -> Table:
     columns = ("success with the message", *(f"without it {rate:.2f}" for rate in RATES))
     note = (
         "Estimand: the chance that the bootstrap interval over the blocks of one message holds its trajectory value; "
-        "exact, nothing is drawn. Where both rates are near 0 or 1, most intervals are the point 0. No bound: this is "
+        "exact, nothing is drawn. Where both rates are near 0 or 1, most intervals are one point. No bound: this is "
         "published, and no claim rests on these intervals."
     )
     return Table(f"Coverage in % of per-message 95 % intervals, {n_blocks} blocks", columns, rows, note)

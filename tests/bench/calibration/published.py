@@ -7,7 +7,7 @@ rates, so they are not recovered here. Source: arXiv 2608.14375 and its public a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -218,7 +218,7 @@ def _groups() -> Iterator[tuple[int, str, str]]:
         yield b, benchmark, benchmark_name(b)
 
 
-def _flips(model: str, rates: Published, rows: tuple[Row, ...]) -> Iterator[Check]:
+def _flips(model: str, rates: Published, rows: Sequence[Row]) -> Iterator[Check]:
     wanted = [(f"{model}, all", ALL, "single", name, flips) for name, flips in rates.single.items()]
     wanted += [(f"{model}, {benchmark}", group, "loo", name, flips[b])
                for b, benchmark, group in _groups() for name, flips in rates.loo.items()]  # fmt: skip
@@ -230,14 +230,14 @@ def _flips(model: str, rates: Published, rows: tuple[Row, ...]) -> Iterator[Chec
         yield _check(share, where, row, "helpful_share", "ci_", "flips", flips.helpful_share)
 
 
-def _accuracies(model: str, rates: Published, rows: tuple[Row, ...]) -> Iterator[Check]:
+def _accuracies(model: str, rates: Published, rows: Sequence[Row]) -> Iterator[Check]:
     for b, benchmark, group in _groups():
         for k, true in ((0, rates.alone[b]), (POOL_SIZE, rates.full[b])):
             row = only(rows, benchmark=group, k=k)
             yield _check(f"accuracy, K = {k}", f"{model}, {benchmark}", row, "accuracy", "ci_", "n", true)
 
 
-def _gains(model: str, rates: Published, rows: tuple[Row, ...]) -> Iterator[Check]:
+def _gains(model: str, rates: Published, rows: Sequence[Row]) -> Iterator[Check]:
     for b, benchmark, group in _groups():
         row = only(rows, benchmark=group, policy="cross_fit")
         yield _check("cross-fitted gain", f"{model}, {benchmark}", row, "gain", "ci_", "n_problems", rates.gain[b])
