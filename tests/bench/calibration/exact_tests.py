@@ -132,9 +132,7 @@ def false_discovery_rates(data_sets: int, n: int) -> Iterator[Check]:
                 pools = discoveries(problem_tests(blocks, codes, family, "seven"), q).bh
                 shares.append(float((~matters[pools]).sum() / max(1, len(pools))))
         for (family, q), shares in false.items():
-            yield mean_check(
-                f"BH false discovery rate, q = {q}, {family}", f"{name}, seven", np.array(shares), "at most", q
-            )
+            yield mean_check(f"FDR, q = {q}, {family}", f"{name}, seven", np.array(shares), "at most", q)
 
 
 def found_by_bh(data_sets: int, n: int) -> Iterator[Check]:
@@ -151,5 +149,5 @@ def found_by_bh(data_sets: int, n: int) -> Iterator[Check]:
         found.append(float(true[pools].sum() / true.sum()))
         false.append(float((~true[pools]).sum() / max(1, len(pools))))
     where = f"10 % of problems: {EFFECT}, seven"
-    yield mean_check("share found by BH, q = 0.05, wrong_helpful", where, np.array(found), "at least", POWER)
-    yield mean_check("BH false discovery rate, q = 0.05, wrong_helpful", where, np.array(false), "at most", 0.05)
+    yield mean_check("share found, q = 0.05, wrong_helpful", where, np.array(found), "at least", POWER)
+    yield mean_check("FDR, q = 0.05, wrong_helpful", where, np.array(false), "at most", 0.05)

@@ -96,14 +96,13 @@ def coverage_and_bias(data_sets: int, population: int) -> Iterator[Check]:
     for number, (name, world) in enumerate(WORLDS.items()):
         truth = true_values(world, population, 40_000 + number)
         made = [estimates(world, 50_000 + 10_000 * number + turn) for turn in range(data_sets)]
-        where = f"{name}, {PROBLEMS} problems x {BLOCKS} blocks"
         for what, true in truth.items():
             missed = np.array([not covers(found[what], true) for found, _ in made])
-            yield rate_check(f"misses of {what}", where, missed, "at most", MISSES, "data sets")
+            yield rate_check(f"misses of {what}", name, missed, "at most", MISSES, "data sets")
         kinds: dict[Policy, Kind] = {"cross_fit": "equal to", "hindsight_problem": "more than"}
         for policy, kind in kinds.items():
             errors = np.array([error[policy] for _, error in made])
-            yield mean_check(f"gain, {policy}, minus true gain", where, errors, kind, 0.0)
+            yield mean_check(f"gain, {policy}, minus true gain", name, errors, kind, 0.0)
 
 
 def covers(found: Estimate, true: float) -> bool:

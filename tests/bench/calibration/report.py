@@ -58,11 +58,12 @@ def sections(size: Size, folder: Path) -> Iterator[Section]:
     yield Section(
         "Benjamini-Hochberg where some messages matter",
         [*exact_tests.false_discovery_rates(size.bh_sets, 150), *exact_tests.found_by_bh(size.bh_sets, 200)],
-        "False: no message of the problem matters. n: data sets of 150 problems (200 in the last two rows), 7 blocks.",
+        "FDR: mean share of discoveries that are false, where no message of the problem matters. n: data sets of 150 problems (200 in the last two rows), 7 blocks.",
     )
     yield Section(
         "Problem-clustered 95 % intervals, and the gain of removing one message",
         list(intervals.coverage_and_bias(size.interval_sets, size.population)),
+        f"n: data sets of {intervals.PROBLEMS} problems x {intervals.BLOCKS} blocks. "
         "Misses: the share of data sets whose interval does not hold the value of the population. Gains: cross_fit is "
         "scored on blocks that had no say, hindsight_problem (naive) on the blocks it was chosen by; the true gain is "
         "that of the action so chosen, by the success rates.",
