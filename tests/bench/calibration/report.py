@@ -58,7 +58,8 @@ def sections(size: Size, folder: Path) -> Iterator[Section]:
     yield Section(
         "Benjamini-Hochberg where some messages matter",
         [*exact_tests.false_discovery_rates(size.bh_sets, 150), *exact_tests.found_by_bh(size.bh_sets, 200)],
-        "FDR: mean share of discoveries that are false, where no message of the problem matters. n: data sets of 150 problems (200 in the last two rows), 7 blocks.",
+        "FDR: mean share of discoveries that are false, where no message of the problem matters. "
+        "n: data sets of 150 problems (200 in the last two rows), 7 blocks.",
     )
     yield Section(
         "Problem-clustered 95 % intervals, and the gain of removing one message",
