@@ -31,10 +31,10 @@ else
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install labels test test-vllm check bench clean
+.PHONY: help install labels test test-vllm check bench calibration clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 install: $(VENV)/.run ## make .venv with all that `make labels` needs (no torch)
 
@@ -97,6 +97,9 @@ check: $(VENV)/.dev ## format, lint and types
 bench: $(VENV)/.dev $(VLLM_VENV)/.dev $(VLLM_WEIGHTS)/config.json ## measure, also on vLLM, and print ratios
 	@$(PY) -m tests.bench
 	@$(VLLM_RUN) -m tests.bench.vllm $(VLLM_WEIGHTS)
+
+calibration: $(VENV)/.dev ## simulate worlds with known truth, print tests and intervals against their bounds; fails on OUTSIDE
+	@$(PY) -m tests.bench.calibration
 
 clean: ## remove .venv and .venv-vllm (runs/ and data/ stay)
 	rm -rf $(VENV) $(VLLM_VENV)

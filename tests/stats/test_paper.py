@@ -11,6 +11,7 @@ import pytest
 from dhd_labels.stats.intervals import wilson
 from dhd_labels.stats.rows import Row
 from dhd_labels.stats.tables.taxonomy import Flips
+from tests.bench.calibration.published import BENCHMARKS, PUBLISHED
 from tests.fact_files import Facts, find_facts
 
 
@@ -67,6 +68,35 @@ def test_the_wilson_interval_of_identical_inputs(facts: Facts) -> None:
     low, high = wilson(published["count"], published["of"])
     assert printed(published["count"] / published["of"], 2) == f"{published['pct']:.2f}"
     assert [printed(float(end), 2) for end in (low, high)] == [f"{end:.2f}" for end in published["wilson95"]]
+
+
+def test_the_rates_that_calibration_simulates_are_the_published_ones(facts: Facts) -> None:
+    taxonomy, flips, found = (
+        table(facts, "taxonomy_by_benchmark.csv"),
+        table(facts, "flip_direction.csv"),
+        headline(facts),
+    )
+    for model, rates in PUBLISHED.items():
+        for name in ("wrong", "correct"):
+            rows = {r["benchmark"]: r for r in taxonomy if (r["model"], r["proposal_correctness"]) == (model, name)}
+            assert rates.loo[name] == tuple(counts(rows[benchmark]) for benchmark in BENCHMARKS)
+            (row,) = (
+                r for r in flips if (r["model"], r["replay"], r["proposal_correctness"]) == (model, "single", name)
+            )
+            assert rates.single[name] == counts(row)
+        accuracy = [found["accuracy_pct"][model][benchmark] for benchmark in BENCHMARKS]
+        assert [100 * rate for rate in rates.alone] == pytest.approx([a["k0"] for a in accuracy])
+        assert [100 * rate for rate in rates.full] == pytest.approx([a["k5"] for a in accuracy])
+        removal = found["cross_fitted_one_removal"][model]
+        assert 100 * rates.kept == pytest.approx(removal["full_pct"])
+        by_benchmark = [removal["by_benchmark_gain"][benchmark] for benchmark in BENCHMARKS]
+        assert [100 * gain for gain in rates.gain] == pytest.approx(by_benchmark)
+        assert 100 * sum(rates.gain) / len(BENCHMARKS) == pytest.approx(removal["gain_points"], abs=0.005)
+    repeats = found["repeated_replay"]
+    assert 100 * PUBLISHED["OSS"].disagreement == pytest.approx(repeats["same_input_disagreement"]["OSS_pct"])
+    gemma = repeats["same_input_disagreement"]["Gemma"]
+    assert PUBLISHED["Gemma"].disagreement == gemma["count"] / gemma["of"]
+    assert PUBLISHED["OSS"].value == {name: v["mean"] for name, v in repeats["oss_mean_trajectory_value"].items()}
 
 
 def test_the_shares_behind_the_published_clustered_intervals(facts: Facts) -> None:
