@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from support import cli
 
+from dhd_labels.report import figures
 from dhd_labels.report.figures import make_figures
 from dhd_labels.report.page import render_page, write_report
 from dhd_labels.stats.command import Statistics, compute
@@ -112,3 +113,20 @@ def test_a_folder_that_cannot_be_written_is_said(found: Statistics, tmp_path: Pa
     (tmp_path / "file").write_text("x", encoding="utf-8")
     with pytest.raises(DhdError, match="cannot be written to"):
         write_report(found, tmp_path / "file")
+
+
+def test_one_place_along_an_axis_is_not_stretched_to_its_width() -> None:
+    from matplotlib.figure import Figure as Canvas
+
+    ax = Canvas().subplots()
+    points = [figures.Point("5", series, 50.0, 40.0, 60.0) for series in ("loo, correct", "loo, wrong")]
+    figures._draw_along(ax, points, next(plot for plot in figures._PLOTS if plot.along))
+    assert ax.get_xlim() == (4.5, 5.5)
+
+
+def test_a_table_that_is_cut_speaks_of_the_rows_that_are_shown(found: Statistics) -> None:
+    table = found.table("problem_tests")
+    whole, cut = table.to_table().note, table.to_table(1).note
+    assert whole.startswith("All rows: ") and "The rows shown" not in whole
+    assert cut.startswith(f"First 1 of {len(table.rows)} rows") and "All rows: " not in cut
+    assert "family" in cut.partition("The rows shown: ")[2].partition(".")[0]

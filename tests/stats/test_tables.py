@@ -355,3 +355,24 @@ def test_known_trajectory_values_are_recovered(tmp_path: Path) -> None:
         row = only(rows, proposal=name)
         assert row["ci_low"] < truth < row["ci_high"]
         assert abs(truth) > 0.02
+
+
+def test_what_is_left_out_and_what_is_counted_add_up(folder: Path, rows: Rows) -> None:
+    study = study_of(folder)
+    crossed, stability = taxonomy_tables(study)[3].rows, repeat_tables(study)[2].rows
+    budget = accuracy_tables(study)[3].rows
+    for group in group_list(rows):
+        own = [e for e in study.exclusions if all(e[name] == group[name] for name in GROUP)]
+        messages = len(within(rows["messages"], group))
+
+        def left(table: str, part: str = "", own: list[Row] = own) -> int:
+            return sum(e["n"] for e in own if e["table"] == table and part in e["reason"])
+
+        for name, table in (("single_by_full", crossed), ("stability", stability)):
+            counted = sum(row["n"] for row in table if all(row[n] == group[n] for n in GROUP))
+            assert counted + left(name) == messages and counted
+        unsolved = left("budget", "an independent solve")
+        for policy in ("independent_1", "one_random_message", "vote_of_proposals", "full_pool"):
+            row = only(budget, **group, policy=policy)
+            assert row["n"] + left("budget", f"{policy}:") + unsolved == messages // 5
+    assert any("an independent solve" in e["reason"] for e in study.exclusions)

@@ -40,7 +40,9 @@ def _rows(study: Study, group: Group) -> Iterator[Row]:
     # A screen chose the problems that go on by its own outcomes, so it scores nothing.
     blocks = blocks.where(blocks.number >= study.units.screen[group.units][blocks.pool])
     found = same_problem_selection(blocks, study.units.proposal[group.units], np.random.default_rng(SEED))
-    few = blocks.per_pool[recorded]
+    stopped = study.stopped[group.units] & recorded
+    few = blocks.per_pool[recorded & ~stopped]
+    study.exclude("same_problem_selection", group, "stopped after screening", int(stopped.sum()))
     study.exclude("same_problem_selection", group, "no complete block", int((few == 0).sum()))
     study.exclude("same_problem_selection", group, "one complete block", int((few == 1).sum()))
     for reason, count in blocks.excluded.items():

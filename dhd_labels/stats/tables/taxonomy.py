@@ -187,9 +187,16 @@ def _single_by_full(study: Study) -> StatTable:
     rows: list[Row] = []
     for group in study.groups:
         one, all_five = single[group.units], np.broadcast_to(full[group.units][:, None], (len(group.units), POOL_SIZE))
-        for name, chosen in by_proposal(study.units.proposal[group.units]):
+        proposal = study.units.proposal[group.units]
+        drawn_both = np.isfinite(one).any() and np.isfinite(all_five).any()
+        if drawn_both:
+            study.exclude("single_by_full", group, "proposal without a verdict", int((proposal < 0).sum()))
+        for name, chosen in by_proposal(proposal):
             both = (chosen > 0) & np.isfinite(one) & np.isfinite(all_five)
             total = int(both.sum())
+            if drawn_both:
+                lost = int(chosen.sum()) - total
+                study.exclude("single_by_full", group, f"{name} proposal without both outcomes graded", lost)
             for first, second in ((1, 1), (1, 0), (0, 1), (0, 0)) if total else ():
                 n = int((both & (one == first) & (all_five == second)).sum())
                 words = [("wrong", "correct")[value] for value in (first, second)]
@@ -203,6 +210,6 @@ def _single_by_full(study: Study) -> StatTable:
         "message",
         "none",
         tuple(rows),
-        note="Missing outcomes are left out.",
+        note="Missing outcomes and unknown proposals are left out and counted.",
         points=True,
     )
