@@ -23,11 +23,11 @@ def selection_table(study: Study) -> StatTable:
         "and its gain "
         "over keeping all on the same blocks",
         "held-out block (fold); intervals resample problems",
-        "none: placebos show what a selection without knowledge gains",
+        "none: shuffled_evidence shows what a selection without knowledge of the problem gains",
         rows,
         note="Cross-fitted, so it is an opportunity of these problems, not a promise for new ones. hindsight policies "
         "choose by what they are scored on and are optimistic; kind marks what knows verdicts or outcomes "
-        "(privileged).",
+        "(privileged). Of the placebos, shuffled_evidence should gain nothing; a real gain stays in one_full_draw.",
         points=True,
     )
 
