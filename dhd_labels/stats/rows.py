@@ -13,7 +13,7 @@ from dhd_labels.report.table import Table
 from dhd_labels.stats.frames import GROUP_KEYS, IntArray, Units
 
 Row = dict[str, Any]
-_NAMES = ("policy", "cell", "condition", "diagnostic", "arm", "proposal", "pool_id", "change")
+_NAMES = ("policy", "cell", "condition", "diagnostic", "arm", "proposal", "problem_id", "change")
 """Text columns that a row is known by; they are shown even when they are all the same."""
 _PROBABILITIES = ("p", "p_bh", "p_by", "floor", "best_floor", "smallest_p")
 _PLAIN = (*_PROBABILITIES, "tokens")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,7 +13,7 @@ from support import cli
 from dhd_labels.report import figures
 from dhd_labels.report.figures import make_figures
 from dhd_labels.report.page import render_page, write_report
-from dhd_labels.stats.command import Statistics, compute
+from dhd_labels.stats.command import Statistics, compute, write_json
 from tests.stats.dataset_rows import Rows, edited, simulated
 
 HOSTILE = "<script>alert(1)</script>\u202e\x1b[31m $\\frac{1}{0}$ \"'&"
@@ -130,3 +131,18 @@ def test_a_table_that_is_cut_speaks_of_the_rows_that_are_shown(found: Statistics
     assert whole.startswith("All rows: ") and "The rows shown" not in whole
     assert cut.startswith(f"First 1 of {len(table.rows)} rows") and "All rows: " not in cut
     assert "family" in cut.partition("The rows shown: ")[2].partition(".")[0]
+
+
+def test_what_the_counts_of_exclusions_are_of_is_said_everywhere(found: Statistics) -> None:
+    words = found.exclusion_table().note
+    assert words in render_page(found, [])
+    assert {row["table"] for row in found.exclusions} <= {"all", "blocks", *(table.key for table in found.tables)}
+    text = io.StringIO()
+    write_json(found, text)
+    assert json.loads(text.getvalue())["meanings"]["exclusions"]["unit"] == words
+
+
+def test_exact_tests_are_shown_by_problem_and_keep_their_pool_in_the_data(found: Statistics) -> None:
+    table = found.table("problem_tests")
+    assert "problem id" in table.to_table().columns and "pool id" not in table.to_table().columns
+    assert table.rows[0]["pool_id"]

@@ -165,8 +165,8 @@ def _budget(study: Study) -> StatTable:
     return StatTable(
         "budget",
         "Accuracy against what it costs",
-        "accuracy of the full pool, of one random message, and of votes among independent solves that cost as much; "
-        "`independent_m` is the expected plurality vote of m solves, ties at random",
+        "accuracy of the full pool, of one random message, of a vote of the proposals, and of votes of m independent "
+        "solves (`independent_m`: the expected plurality vote, ties at random); compare rows of equal calls or tokens",
         "problem; intervals resample problems; rows of a group are about the problems whose solves and full pool have "
         "verdicts, less those on which a policy has none (n)",
         "none",
