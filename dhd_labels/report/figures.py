@@ -165,7 +165,9 @@ def _draw_along(ax: Axes, points: Sequence[Point], plot: _Plot) -> None:
             yerr=[[low for low, _ in ends], [high for _, high in ends]],
             **look,
         )
-    ax.set_xticks(sorted({int(float(p.line)) for p in points}))
+    ticks = sorted({int(float(p.line)) for p in points})
+    ax.set_xticks(ticks)
+    ax.set_xlim(ticks[0] - 0.5, ticks[-1] + 0.5)  # a single place is not stretched to the whole width
     ax.set_xlabel(plot.label.partition("|")[0])
     ax.set_ylabel(plot.label.partition("|")[2])
     _legend(ax, series)

@@ -56,7 +56,7 @@ class Table:
 
         table = RichTable(title=Text(visible(self.title)), caption=Text(visible(self.note)) if self.note else None)
         for column in self.columns:
-            table.add_column(Text(visible(column)))
+            table.add_column(Text(visible(column)), overflow="fold")  # a name cut short could be another's
         for row in self.rows:
             table.add_row(*(Text(visible(cell)) for cell in row))
         return table

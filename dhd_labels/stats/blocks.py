@@ -12,15 +12,14 @@ The unit of `pool` is (pool, integrator, order): what a label belongs to.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from dhd_labels.errors import DhdError
-from dhd_labels.labels import NoAnswer, success
-from dhd_labels.records import POOL_SIZE, Arm, Outcome
+from dhd_labels.records import POOL_SIZE, Arm
 from dhd_labels.replay.plan import FULL_DRAWS
 from dhd_labels.stats.arrays import IntArray
 
@@ -126,32 +125,6 @@ def matched_blocks(
     table.ravel()[cell] = codes
     kept, excluded = _complete(table)
     return Blocks(table[kept], place[kept] // width, place[kept] % width, len(names), excluded)
-
-
-def pool_blocks(outcomes: Iterable[Outcome], no_answer: NoAnswer) -> Blocks:
-    """Gather the unmasked replays of one pool with one integrator and one order; those outside blocks are passed over.
-
-    Raises:
-        DhdError: a draw is there twice, is no part of a block, or belongs to another pool.
-    """
-    rows = [o for o in outcomes if o.replay.block is not None]
-    names = sorted({f"{o.replay.pool_id} ({o.replay.integrator}, {o.replay.order})" for o in rows})
-    if len(names) > 1:
-        raise DhdError(f"The replays of one pool must have one pool, integrator and order, got {', '.join(names)}")
-    columns = [_column(o) for o in rows]
-    values = [np.nan if (known := success(o, no_answer)) is None else known for o in rows]
-    return matched_blocks([0] * len(rows), [o.replay.block or 0 for o in rows], columns, values, names or ["no pool"])
-
-
-def _column(outcome: Outcome) -> int:
-    replay = outcome.replay
-    found = COLUMNS.get((replay.arm.name, replay.draw))
-    if found is None or replay.mask is not None:
-        raise DhdError(
-            f"The replays of block {replay.block} of pool {replay.pool_id} must be its two full draws and one draw "
-            f"without each message, got draw {replay.draw} of {replay.arm.name}{' masked' if replay.mask else ''}"
-        )
-    return found
 
 
 def _refuse_duplicates(cell: IntArray, place: IntArray, width: int, names: Sequence[str]) -> None:

@@ -31,6 +31,12 @@ SHOWN = 40
 
 _ROWS_AT_ONCE = 1000
 
+LEFT_OUT = (
+    "n counts messages in taxonomy, single_by_full, mean_value, stability and sensitivity; draws in accuracy_by_k and "
+    "masking; blocks in blocks and identical_input; replays in all; problems, one for each actor, in the others."
+)
+"""What the counts of `exclusions` are of."""
+
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
@@ -49,7 +55,7 @@ class Statistics:
         """Return what was left out, by table and reason, as a table for people."""
         columns = ("table", "benchmark", "actor", "integrator", "order", "reason", "n")
         rows = tuple(tuple(str(row[name]) for name in columns) for row in self.exclusions)
-        return Table("Left out, by table and reason", columns, rows or (("-",) * 6 + ("0",),))
+        return Table("Left out, by table and reason", columns, rows or (("-",) * 6 + ("0",),), LEFT_OUT)
 
     @property
     def rule(self) -> str:
@@ -116,7 +122,8 @@ def write_json(found: Statistics, file: IO[str]) -> None:
             some = _dumped(list(rows[start : start + _ROWS_AT_ONCE])).removeprefix("[").removesuffix("]")
             file.write(f",\n{some}" if start else f"\n{some}")
         file.write("],\n")
-    meanings = {t.key: {"estimand": t.estimand, "unit": t.unit, "null": t.null, "note": t.note} for t in found.tables}
+    meanings: dict[str, dict[str, str]] = {"exclusions": {"unit": LEFT_OUT}}
+    meanings |= {t.key: {"estimand": t.estimand, "unit": t.unit, "null": t.null, "note": t.note} for t in found.tables}
     file.write(f'"meanings": {_dumped(meanings)},\n"rule": {_dumped(found.rule)}\n}}\n')
 
 

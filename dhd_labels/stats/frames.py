@@ -33,15 +33,13 @@ UNIT_KEYS = ("pool_id", "integrator", "order")
 GROUP_KEYS = ("benchmark", "actor", "integrator", "order")
 POOL_FACTS = ("problem_id", "benchmark", "actor")
 """What has one value a pool."""
-ARMS = tuple(
-    arm.name
-    for arm in (
-        Arm.alone(),
-        *(Arm.only(slot) for slot in range(POOL_SIZE)),
-        *(Arm.prefix(k) for k in range(1, POOL_SIZE + 1)),
-        *(Arm.without(slot, k) for k in range(2, POOL_SIZE + 1) for slot in range(k)),
-    )
+_ARMS = (
+    Arm.alone(),
+    *(Arm.only(slot) for slot in range(POOL_SIZE)),
+    *(Arm.prefix(k) for k in range(1, POOL_SIZE + 1)),
+    *(Arm.without(slot, k) for k in range(2, POOL_SIZE + 1) for slot in range(k)),
 )
+ARMS = tuple(arm.name for arm in _ARMS)
 """The arms that tables read, by place in `Units.main`; other subsets are a selector's own choice."""
 PLACE = {name: place for place, name in enumerate(ARMS)}
 ALONE, FULL = PLACE[Arm.alone().name], PLACE[Arm.full().name]
@@ -50,6 +48,11 @@ WITHOUT = [PLACE[Arm.without(slot).name] for slot in range(POOL_SIZE)]
 PREFIX = [ALONE, *(PLACE[Arm.prefix(k).name] for k in range(1, POOL_SIZE + 1))]
 """By K, 0 to 5."""
 
+_ARM_FACTS = {
+    "k": np.array([arm.k for arm in _ARMS]),
+    "removed": np.array([-1 if arm.removed is None else arm.removed for arm in _ARMS]),
+}
+"""What an arm's name says, by place in `ARMS`; -1 for none."""
 _ARM_NAMES = (*ARMS, Arm.subset(()).kind)
 STATUSES = ("graded", "no_answer", "truncated", "operational", "undetermined")
 NO_ANSWER = -1
@@ -318,6 +321,11 @@ class _Outcomes:
         arm = _coded(batch.column("arm"), self._arms)
         self._refuse(batch, arm < 0, "must have an 'arm' of the protocol")
         block, draw, verdict = (_whole(batch.column(name)) for name in ("block", "draw", "correct"))
+        for name, of_arm in _ARM_FACTS.items():
+            wrong = _whole(batch.column(name)) != of_arm[np.minimum(arm, len(ARMS) - 1)]
+            self._refuse(batch, wrong & (arm < len(ARMS)), f"must have the {name!r} of its arm")
+        outside = np.asarray(batch.column("block").is_null())
+        self._refuse(batch, (block < 0) & ~outside, "must have a 'block' of 0 or more, or none outside blocks")
         self._refuse(batch, draw < 0, "must have a 'draw' of 0 or more")
         self._refuse(batch, _misfit(arm, block, draw), "of a block must be one of its two full draws or five removals")
         status = _coded(batch.column("status"), self._statuses)

@@ -13,7 +13,7 @@ from dhd_labels.report.table import Table
 from dhd_labels.stats.frames import GROUP_KEYS, IntArray, Units
 
 Row = dict[str, Any]
-_NAMES = ("policy", "cell", "condition", "diagnostic", "arm", "proposal", "pool_id", "change")
+_NAMES = ("policy", "cell", "condition", "diagnostic", "arm", "proposal", "problem_id", "change")
 """Text columns that a row is known by; they are shown even when they are all the same."""
 _PROBABILITIES = ("p", "p_bh", "p_by", "floor", "best_floor", "smallest_p")
 _PLAIN = (*_PROBABILITIES, "tokens")
@@ -69,9 +69,11 @@ class StatTable:
         shared = {name: rows[0][name] for name in shown if self._is_shared(name, rows)}
         columns = [name for name in shown if name not in shared and not name.endswith(("_high", "_reason"))]
         cells = tuple(tuple(self._cell(name, row) for name in columns) for row in rows)
-        said = [f"All rows: {', '.join(f'{name} {value}' for name, value in shared.items())}."] if shared else []
-        if len(rows) < len(self.rows):
-            said.append(f"First {len(rows)} of {len(self.rows)} rows; all of them are in the JSON.")
+        cut = len(rows) < len(self.rows)
+        said = [f"First {len(rows)} of {len(self.rows)} rows; all of them are in the JSON."] if cut else []
+        if shared:
+            which = "The rows shown" if cut else "All rows"
+            said.append(f"{which}: {', '.join(f'{name} {value}' for name, value in shared.items())}.")
         return Table(self.title, tuple(map(self._heading, columns)), cells, " ".join([*said, self.says]))
 
     @property

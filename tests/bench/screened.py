@@ -95,9 +95,9 @@ NEAR: dict[str, tuple[Make, int]] = {
 """Worlds like the paper's, and the blocks that show their effects: at most 35 % of problems with a mixed block."""
 OTHER: dict[str, tuple[Make, int]] = {
     "1 % noise, removal succeeds 0 to 30 %, 8 blocks": (needed(0.0, 0.3), 8),
-    "simulated, near-deterministic": (simulated(strong("near-deterministic")), 8),
+    "simulated, near-deterministic, effects of 6 logits": (simulated(strong("near-deterministic")), 8),
     "4 % noise, removal succeeds 11 %": (needed(0.11, 0.11, noise=0.04), 5),
-    "simulated, unequal difficulty": (simulated(strong("unequal")), 8),
+    "simulated, unequal difficulty, effects of 6 logits": (simulated(strong("unequal")), 8),
     "most blocks mixed": (rates(lambda rng, n: noisy(rng, n, 0.3)[0]), 5),
 }
 Way = tuple[int, float | None]

@@ -49,3 +49,13 @@ def test_rich_shows_markup_and_strips_control_characters() -> None:
 def test_ragged_rows_are_refused() -> None:
     with pytest.raises(ValueError, match="Row 1 of the table 't' must have 2 cells, got 1"):
         Table("t", ("a", "b"), (("1", "2"), ("3",)))
+
+
+def test_a_long_name_is_never_cut_short_on_a_terminal() -> None:
+    names = ("an-organisation/a-model-with-a-long-name-1", "an-organisation/a-model-with-a-long-name-2")
+    table = Table("systems", ("actor", "integrator"), (names, names[::-1]))
+    out = io.StringIO()
+    rich.console.Console(file=out, width=40).print(table.to_rich())
+    lines = [line.strip("│").split("│") for line in out.getvalue().splitlines() if line.startswith("│")]
+    first = "".join(left.strip() for left, _ in lines)
+    assert first == "".join(names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from html.parser import HTMLParser
 from pathlib import Path
@@ -9,9 +10,10 @@ from pathlib import Path
 import pytest
 from support import cli
 
+from dhd_labels.report import figures
 from dhd_labels.report.figures import make_figures
 from dhd_labels.report.page import render_page, write_report
-from dhd_labels.stats.command import Statistics, compute
+from dhd_labels.stats.command import Statistics, compute, write_json
 from tests.stats.dataset_rows import Rows, edited, simulated
 
 HOSTILE = "<script>alert(1)</script>\u202e\x1b[31m $\\frac{1}{0}$ \"'&"
@@ -112,3 +114,35 @@ def test_a_folder_that_cannot_be_written_is_said(found: Statistics, tmp_path: Pa
     (tmp_path / "file").write_text("x", encoding="utf-8")
     with pytest.raises(DhdError, match="cannot be written to"):
         write_report(found, tmp_path / "file")
+
+
+def test_one_place_along_an_axis_is_not_stretched_to_its_width() -> None:
+    from matplotlib.figure import Figure as Canvas
+
+    ax = Canvas().subplots()
+    points = [figures.Point("5", series, 50.0, 40.0, 60.0) for series in ("loo, correct", "loo, wrong")]
+    figures._draw_along(ax, points, next(plot for plot in figures._PLOTS if plot.along))
+    assert ax.get_xlim() == (4.5, 5.5)
+
+
+def test_a_table_that_is_cut_speaks_of_the_rows_that_are_shown(found: Statistics) -> None:
+    table = found.table("problem_tests")
+    whole, cut = table.to_table().note, table.to_table(1).note
+    assert whole.startswith("All rows: ") and "The rows shown" not in whole
+    assert cut.startswith(f"First 1 of {len(table.rows)} rows") and "All rows: " not in cut
+    assert "family" in cut.partition("The rows shown: ")[2].partition(".")[0]
+
+
+def test_what_the_counts_of_exclusions_are_of_is_said_everywhere(found: Statistics) -> None:
+    words = found.exclusion_table().note
+    assert words in render_page(found, [])
+    assert {row["table"] for row in found.exclusions} <= {"all", "blocks", *(table.key for table in found.tables)}
+    text = io.StringIO()
+    write_json(found, text)
+    assert json.loads(text.getvalue())["meanings"]["exclusions"]["unit"] == words
+
+
+def test_exact_tests_are_shown_by_problem_and_keep_their_pool_in_the_data(found: Statistics) -> None:
+    table = found.table("problem_tests")
+    assert "problem id" in table.to_table().columns and "pool id" not in table.to_table().columns
+    assert table.rows[0]["pool_id"]

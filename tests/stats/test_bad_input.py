@@ -108,6 +108,21 @@ def third_full_draw(rows: Rows) -> None:
     first(rows["replays"], arm="full", block=1, draw=1)["draw"] = 2
 
 
+@error(r"must have a 'block' of 0 or more, or none outside blocks, got .*block -3")
+def block_below_zero(rows: Rows) -> None:
+    first(rows["replays"], arm="full", block=1, draw=1)["block"] = -3
+
+
+@error(r"must have the 'k' of its arm, got .*arm prefix-3, k 4")
+def pool_size_of_another_arm(rows: Rows) -> None:
+    first(rows["replays"], arm="prefix-3")["k"] = 4
+
+
+@error(r"must have the 'removed' of its arm, got .*arm without-2-of-4.*removed 1")
+def removal_of_another_arm(rows: Rows) -> None:
+    first(rows["replays"], arm="without-2-of-4")["removed"] = 1
+
+
 @error(r"must have a 'correct' exactly when it is `graded`")
 def verdict_without_status(rows: Rows) -> None:
     first(rows["replays"], arm="alone", correct=True)["status"] = "truncated"

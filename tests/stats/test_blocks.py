@@ -9,9 +9,9 @@ import pytest
 from support import outcome
 
 from dhd_labels.errors import DhdError
-from dhd_labels.labels import block_effects, success
+from dhd_labels.labels import NoAnswer, block_effects, success
 from dhd_labels.records import Arm, Outcome
-from dhd_labels.stats.blocks import COLUMNS, DRAWS, Blocks, matched_blocks, pool_blocks
+from dhd_labels.stats.blocks import COLUMNS, DRAWS, Blocks, matched_blocks
 
 VALUES = [1, 0, 1, 0, 1, 1, 0]
 
@@ -24,9 +24,15 @@ def block(number: int, values: list[int | None] = VALUES) -> list[Outcome]:  # t
     ]
 
 
+def gathered(outcomes: list[Outcome], no_answer: NoAnswer) -> Blocks:
+    rows = [(o.replay, np.nan if (value := success(o, no_answer)) is None else value) for o in outcomes]
+    places = [(0, r.block or 0, COLUMNS[r.arm.name, r.draw], value) for r, value in rows]
+    return matched_blocks(*zip(*places, strict=True), ["p (i, original)"])
+
+
 def test_columns_are_the_full_draws_then_the_removals_whatever_the_order_of_rows() -> None:
     outcomes = [*block(3), *block(1, [0] * 7)][::-1]
-    found = pool_blocks(outcomes, "missing")
+    found = gathered(outcomes, "missing")
     assert found.outcomes.tolist() == [[0] * 7, VALUES]
     assert (found.number.tolist(), found.counts.tolist(), found.excluded) == ([1, 3], [0, 4], {})
 
@@ -35,7 +41,7 @@ def test_effects_are_twice_those_of_the_labels() -> None:
     rng = np.random.default_rng(2)
     outcomes = list(itertools.chain(*(block(n, rng.integers(0, 2, 7).tolist()) for n in range(6))))
     draws = {(o.replay.arm.name, o.replay.block, o.replay.draw): success(o, "missing") for o in outcomes}
-    found = pool_blocks(outcomes, "missing").effects
+    found = gathered(outcomes, "missing").effects
     for slot in range(5):
         assert found[:, slot].tolist() == [2 * effect for effect in block_effects(draws, slot)]
 
@@ -43,7 +49,7 @@ def test_effects_are_twice_those_of_the_labels() -> None:
 def test_incomplete_blocks_are_left_out_and_counted_by_reason() -> None:
     one_full, no_full, short = block(0)[1:], block(1)[2:], block(2)[:-1]
     ungraded = block(3, [1, None, 1, 0, 1, 1, 0])
-    found = pool_blocks([*one_full, *no_full, *block(5)[2:], *short, *ungraded, *block(4)], "missing")
+    found = gathered([*one_full, *no_full, *block(5)[2:], *short, *ungraded, *block(4)], "missing")
     assert found.number.tolist() == [4]
     assert found.excluded == {"one_full_draw": 1, "missing_draw": 3, "ungraded_outcome": 1}
 
@@ -51,22 +57,15 @@ def test_incomplete_blocks_are_left_out_and_counted_by_reason() -> None:
 def test_no_answer_follows_the_setting() -> None:
     outcomes = block(0)
     outcomes[2] = outcome(Arm.without(0), 0, 0, None, "no_answer")
-    assert pool_blocks(outcomes, "missing").excluded == {"ungraded_outcome": 1}
-    assert pool_blocks(outcomes, "incorrect").outcomes[0, 2] == 0
+    assert gathered(outcomes, "missing").excluded == {"ungraded_outcome": 1}
+    assert gathered(outcomes, "incorrect").outcomes[0, 2] == 0
 
 
 @pytest.mark.parametrize("place", range(DRAWS))
 def test_a_draw_that_is_there_twice_is_an_error_that_names_pool_and_block(place: int) -> None:
     outcomes = block(7)
     with pytest.raises(DhdError, match=r"must be there once, got 2 of draw .* in block 7 of pool p \("):
-        pool_blocks([*outcomes, outcomes[place]], "missing")
-
-
-def test_what_is_no_part_of_a_block_is_refused() -> None:
-    for odd in (outcome(Arm.full(), 0, 2, True), outcome(Arm.only(1), 0, 0, True)):
-        with pytest.raises(DhdError, match="must be its two full draws"):
-            pool_blocks([*block(0), odd], "missing")
-    assert pool_blocks([*block(0), outcome(Arm.alone(), None, 0, True)], "missing").number.tolist() == [0]
+        gathered([*outcomes, outcomes[place]], "missing")
 
 
 def test_pools_keep_their_numbers_when_some_have_no_block() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from dhd_labels.stats.intervals import wilson
-from dhd_labels.stats.rows import Row
 from dhd_labels.stats.tables.taxonomy import Flips
 from tests.bench.calibration.published import BENCHMARKS, PUBLISHED
 from tests.fact_files import Facts, find_facts
@@ -107,17 +106,3 @@ def test_the_shares_behind_the_published_clustered_intervals(facts: Facts) -> No
     for name, published in headline(facts)["pooled_flip_share_ci95_problem_clustered"].items():
         model, proposal = name.split("_")
         assert printed(counts(rows[model, proposal]).helpful_share, 2) == f"{published['share_pct']:.2f}"
-
-
-def test_routing_differences_are_those_of_the_accuracies(facts: Facts) -> None:
-    rows = table(facts, "routing_policies.csv")
-    for row in rows:
-        reference: Row = next(r for r in rows if (r["model"], r["policy"]) == (row["model"], "random_message"))
-        difference = float(row["accuracy_pct"]) - float(reference["accuracy_pct"])
-        assert difference == pytest.approx(float(row["diff_vs_random"]), abs=1.5e-3)  # both are rounded
-
-
-def test_stability_counts_add_up_to_the_published_messages(facts: Facts) -> None:
-    published = headline(facts)["repeated_replay"]
-    for proposal, row in published["oss_stability"].items():
-        assert sum(row.values()) == published["oss_mean_trajectory_value"][proposal]["n"]

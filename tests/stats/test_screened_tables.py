@@ -66,3 +66,21 @@ def test_selection_is_scored_on_further_blocks_alone(screened: tuple[list[Proble
     (row,) = (row for row in rows(found, "same_problem_selection") if row["policy"] == "keep_all")
     going_on = [r for r in known if r.further_blocks]
     assert row["folds"] == 4 * len(going_on) and row["n_problems"] == len(going_on)
+
+
+def test_stopped_problems_are_left_out_by_name(screened: tuple[list[ProblemResult], Statistics]) -> None:
+    known, found = screened
+    stopped = sum(not r.further_blocks for r in known)
+    left = {
+        row["table"]: row["n"]
+        for row in found.exclusions
+        if row["reason"] == "stopped after screening" and row["integrator"] == "scripted-stochastic"
+    }
+    assert left == {"same_problem_selection": stopped, "stability": 5 * stopped} and stopped
+    assert sum(row["n"] for row in rows(found, "stability")) == 5 * (len(known) - stopped)
+
+
+def test_the_note_on_stability_names_every_number_of_blocks(screened: tuple[list[ProblemResult], Statistics]) -> None:
+    _, found = screened  # four further blocks, three in the sensitivity checks
+    assert {row["coverage_note"][:13] for row in found.table("stability").rows} == {"With 4 blocks", "With 3 blocks"}
+    assert all(words in found.table("stability").note for words in ("With 4 blocks", "With 3 blocks"))

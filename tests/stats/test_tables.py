@@ -355,3 +355,62 @@ def test_known_trajectory_values_are_recovered(tmp_path: Path) -> None:
         row = only(rows, proposal=name)
         assert row["ci_low"] < truth < row["ci_high"]
         assert abs(truth) > 0.02
+
+
+def test_what_is_left_out_and_what_is_counted_add_up(folder: Path, rows: Rows) -> None:
+    study = study_of(folder)
+    crossed, stability = taxonomy_tables(study)[3].rows, repeat_tables(study)[2].rows
+    budget = accuracy_tables(study)[3].rows
+    for group in group_list(rows):
+        own = [e for e in study.exclusions if all(e[name] == group[name] for name in GROUP)]
+        messages = len(within(rows["messages"], group))
+
+        def left(table: str, part: str = "", own: list[Row] = own) -> int:
+            return sum(e["n"] for e in own if e["table"] == table and part in e["reason"])
+
+        for name, table in (("single_by_full", crossed), ("stability", stability)):
+            counted = sum(row["n"] for row in table if all(row[n] == group[n] for n in GROUP))
+            assert counted + left(name) == messages and counted
+        unsolved = left("budget", "an independent solve")
+        for policy in ("independent_1", "one_random_message", "vote_of_proposals", "full_pool"):
+            row = only(budget, **group, policy=policy)
+            assert row["n"] + left("budget", f"{policy}:") + unsolved == messages // 5
+    assert any("an independent solve" in e["reason"] for e in study.exclusions)
+
+
+def test_the_tokens_of_a_policy_are_those_of_all_its_calls(rows: Rows, study: Study) -> None:
+    budget = accuracy_tables(study)[3].rows
+    for group in group_list(rows):
+        outcomes = [r for r in within(rows["replays"], group) if r["arm"] in ("alone", "full")]
+        solves: dict[str, list[float | None]] = {}
+        full: dict[str, list[float]] = {}
+        spent: dict[str, list[int]] = {}
+        for r in outcomes:
+            if r["arm"] == "full":
+                spent.setdefault(r["pool_id"], []).append(r["prompt_tokens"] + r["completion_tokens"])
+                if (value := score(r)) is not None:
+                    full.setdefault(r["pool_id"], []).append(value)
+            else:
+                solves.setdefault(r["pool_id"], []).append(score(r))
+        used = [pool for pool, values in solves.items() if None not in values and pool in full]
+        of_pool: dict[str, list[Row]] = {}
+        for m in within(rows["messages"], group):
+            of_pool.setdefault(m["pool_id"], []).append(m)
+        written = [of_pool[p][0]["recruiter_tokens"] + sum(m["writer_tokens"] for m in of_pool[p]) for p in used]
+        assert only(budget, **group, policy="vote_of_proposals")["tokens"] == pytest.approx(mean(written))
+        expected = mean(written) + mean(mean(spent[pool]) for pool in used)
+        assert only(budget, **group, policy="full_pool")["tokens"] == pytest.approx(expected)
+
+
+def test_discoveries_count_the_exact_tests_of_one_family_over_all_benchmarks(study: Study) -> None:
+    tests, found, _ = exact_tables(study)
+    for row in found.rows:
+        family = [
+            t for t in tests.rows if all(t[n] == row[n] for n in ("actor", "integrator", "order", "family", "null"))
+        ]
+        own = [t for t in family if row["benchmark"] in ("all", t["benchmark"])]
+        assert row["n_tests"] == len(own) and row["smallest_p"] == min(t["p"] for t in own)
+        assert row["found_bh"] == sum(t["p_bh"] <= 0.05 for t in own)
+        assert row["found_by"] == sum(t["p_by"] <= 0.05 for t in own)
+        assert row["floor_below"] == sum(t["floor"] * len(family) <= 0.05 for t in own)
+    assert any(0 < row["floor_below"] < row["n_tests"] for row in found.rows)

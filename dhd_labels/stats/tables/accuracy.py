@@ -165,9 +165,10 @@ def _budget(study: Study) -> StatTable:
     return StatTable(
         "budget",
         "Accuracy against what it costs",
-        "accuracy of the full pool, of one random message, and of votes among independent solves that cost as much; "
-        "`independent_m` is the expected plurality vote of m solves, ties at random",
-        "problem; intervals resample problems, and all rows of a group are about the same problems",
+        "accuracy of the full pool, of one random message, of a vote of the proposals, and of votes of m independent "
+        "solves (`independent_m`: the expected plurality vote, ties at random); compare rows of equal calls or tokens",
+        "problem; intervals resample problems; rows of a group are about the problems whose solves and full pool have "
+        "verdicts, less those on which a policy has none (n)",
         "none",
         rows,
         note="Calls: one recruiter, one for each message written, one integrator. Tokens: prompt and reply of all "
@@ -182,7 +183,10 @@ def _budget_rows(study: Study, group: Group) -> Iterator[Row]:
     draws = int(drawn.any(axis=0).sum())
     full, single = _full_success(study)[group.units], nan_mean(study.mean[group.units][:, ONLY])
     usable = np.isfinite(full) & np.isfinite(alone[:, :draws]).all(axis=1)
-    if not draws or not usable.any():
+    if not draws:
+        return
+    study.exclude("budget", group, "no verdict on an independent solve or the full pool", int((~usable).sum()))
+    if not usable.any():
         return
     verdict = np.where(units.proposal >= 0, units.proposal, np.nan).astype(np.float64)
     recruiter, writer = (_mean(column[usable]) for column in units.pool_tokens.T)
@@ -196,6 +200,7 @@ def _budget_rows(study: Study, group: Group) -> Iterator[Row]:
     ]
     for policy, values, calls, tokens in policies:
         found = study.mean_of(group, np.where(usable, values, np.nan))
+        study.exclude("budget", group, f"{policy}: no verdict", int((usable & ~np.isfinite(values)).sum()))
         yield {
             **group.keys,
             "policy": policy,

@@ -160,7 +160,7 @@ def _problem_table(tests: pd.DataFrame) -> StatTable:
         "pool under one integrator and order",
         _NULL,
         FrameRows(ordered),
-        hidden=frozenset({"problem_id"}),
+        hidden=frozenset({"pool_id"}),
         note=f"p is exact. floor: the smallest p that this pool's success counts allow; best_floor: that any "
         f"counts of as "
         f"many blocks allow. p_bh and p_by adjust over all pools of one actor, integrator, order, family and null, "

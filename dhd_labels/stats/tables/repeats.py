@@ -8,7 +8,7 @@ import numpy as np
 
 from dhd_labels.records import POOL_SIZE
 from dhd_labels.replay.plan import FULL_DRAWS
-from dhd_labels.stats.frames import ABSENT, FloatArray
+from dhd_labels.stats.frames import ABSENT, BoolArray, FloatArray
 from dhd_labels.stats.intervals import wilson
 from dhd_labels.stats.message_interval import message_interval
 from dhd_labels.stats.rows import Group, Row, StatTable, number
@@ -134,6 +134,7 @@ def _stability(study: Study) -> StatTable:
     for group in study.groups:
         stability, blocks = labels.stability[group.units], labels.n_blocks[group.units]
         proposal = units.proposal[group.units]
+        _count_without_blocks(study, group, blocks == 0)
         if not blocks.any():
             continue
         note = coverage_note(int(np.median(blocks[blocks > 0])))
@@ -150,8 +151,20 @@ def _stability(study: Study) -> StatTable:
         "none: this is a description, not a test",
         tuple(rows),
         hidden=frozenset({"coverage_note"}),
-        note=f"{rows[0]['coverage_note']} Claims rest on the exact tests." if rows else "",
+        note=" ".join([*dict.fromkeys(row["coverage_note"] for row in rows), "Claims rest on the exact tests."]),
     )
+
+
+def _count_without_blocks(study: Study, group: Group, blockless: BoolArray) -> None:
+    """Count the (n_group, 5) messages that have no block which could make them stable."""
+    recorded = study.recorded_blocks[group.units] > 0
+    stopped = study.stopped[group.units] & recorded
+    for reason, pools in (
+        ("message of a pool without blocks", ~recorded),
+        ("stopped after screening", stopped),
+        ("no complete block", recorded & ~stopped),
+    ):
+        study.exclude("stability", group, reason, int((blockless & pools[:, None]).sum()))
 
 
 @cache

@@ -23,11 +23,11 @@ def selection_table(study: Study) -> StatTable:
         "and its gain "
         "over keeping all on the same blocks",
         "held-out block (fold); intervals resample problems",
-        "none: placebos show what a selection without knowledge gains",
+        "none: shuffled_evidence shows what a selection without knowledge of the problem gains",
         rows,
         note="Cross-fitted, so it is an opportunity of these problems, not a promise for new ones. hindsight policies "
         "choose by what they are scored on and are optimistic; kind marks what knows verdicts or outcomes "
-        "(privileged).",
+        "(privileged). Of the placebos, shuffled_evidence should gain nothing; a real gain stays in one_full_draw.",
         points=True,
     )
 
@@ -40,7 +40,9 @@ def _rows(study: Study, group: Group) -> Iterator[Row]:
     # A screen chose the problems that go on by its own outcomes, so it scores nothing.
     blocks = blocks.where(blocks.number >= study.units.screen[group.units][blocks.pool])
     found = same_problem_selection(blocks, study.units.proposal[group.units], np.random.default_rng(SEED))
-    few = blocks.per_pool[recorded]
+    stopped = study.stopped[group.units] & recorded
+    few = blocks.per_pool[recorded & ~stopped]
+    study.exclude("same_problem_selection", group, "stopped after screening", int(stopped.sum()))
     study.exclude("same_problem_selection", group, "no complete block", int((few == 0).sum()))
     study.exclude("same_problem_selection", group, "one complete block", int((few == 1).sum()))
     for reason, count in blocks.excluded.items():

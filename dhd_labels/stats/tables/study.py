@@ -9,7 +9,16 @@ from functools import cached_property
 import numpy as np
 
 from dhd_labels.stats.checks import Checked
-from dhd_labels.stats.frames import ABSENT, FloatArray, IntArray, SmallIntArray, Units, accuracy, effect_success
+from dhd_labels.stats.frames import (
+    ABSENT,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    SmallIntArray,
+    Units,
+    accuracy,
+    effect_success,
+)
 from dhd_labels.stats.intervals import Estimate, cluster_bootstrap, cluster_sums, contrast
 from dhd_labels.stats.rows import Group, Row, groups
 
@@ -54,6 +63,14 @@ class Study:
         full, without = (np.any(codes != ABSENT, axis=2) for codes in (self.units.full, self.units.without))
         counts: IntArray = (full | without).sum(axis=1).astype(np.int64)
         return counts
+
+    @cached_property
+    def stopped(self) -> BoolArray:
+        """(n,) units that were screened and got no further block."""
+        later = np.arange(self.units.full.shape[1]) >= self.units.screen[:, None]
+        recorded = [np.any(codes != ABSENT, axis=2) for codes in (self.units.full, self.units.without)]
+        found: BoolArray = (self.units.screen > 0) & ~((recorded[0] | recorded[1]) & later).any(axis=1)
+        return found
 
     def common_blocks(self, group: Group) -> int | None:
         """Return how many first blocks every problem has, where a rule gave further ones to mixed problems only.

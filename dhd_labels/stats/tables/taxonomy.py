@@ -46,7 +46,7 @@ class Flips:
 
 
 @dataclass(frozen=True, slots=True)
-class Effects:
+class OneDrawEffects:
     """One-draw effects of one replay at one K: (n, k) of -1, 0, 1, NaN where a draw is missing or ungraded."""
 
     replay: str
@@ -55,7 +55,7 @@ class Effects:
     recorded: bool
 
 
-def all_effects(study: Study) -> list[Effects]:
+def one_draw_effects(study: Study) -> list[OneDrawEffects]:
     """Return the effects of both replays for every K.
 
     `single` is `only i` against `alone`; `loo` is the prefix of K messages against the same without message i. At K=5 a
@@ -63,7 +63,7 @@ def all_effects(study: Study) -> list[Effects]:
     """
     units, drawn = study.units, study.effect(study.units.main)
     single = first_known(drawn[:, ONLY] - drawn[:, [ALONE]])
-    found = [Effects("single", 1, single, bool((units.main[:, ONLY] != ABSENT).any()))]
+    found = [OneDrawEffects("single", 1, single, bool((units.main[:, ONLY] != ABSENT).any()))]
     for k in range(2, POOL_SIZE + 1):
         places = [PLACE[Arm.without(slot, k).name] for slot in range(k)]
         values = first_known(drawn[:, [PREFIX[k]]] - drawn[:, places])
@@ -72,18 +72,18 @@ def all_effects(study: Study) -> list[Effects]:
             pairs = study.effect(units.full[:, :, :1]) - study.effect(units.without)
             values = np.where(np.isfinite(values), values, first_known(pairs.transpose(0, 2, 1)))
             recorded = recorded or bool((units.without != ABSENT).any())
-        found.append(Effects("loo", k, values, recorded))
+        found.append(OneDrawEffects("loo", k, values, recorded))
     return found
 
 
 def taxonomy_tables(study: Study) -> list[StatTable]:
     """Return `taxonomy`, `flips`, `flips_by_k` and `single_by_full`."""
-    effects = [e for e in all_effects(study) if e.recorded]
+    effects = [e for e in one_draw_effects(study) if e.recorded]
     counts: list[Row] = []
     pooled: list[Row] = []
     by_k: list[Row] = []
     for group in study.groups:
-        parts = [Effects(e.replay, e.k, e.values[group.units], e.recorded) for e in effects]
+        parts = [OneDrawEffects(e.replay, e.k, e.values[group.units], e.recorded) for e in effects]
         parts = [e for e in parts if (e.replay == "loo" and e.k == POOL_SIZE) or np.isfinite(e.values).any()]
         for e in parts:
             _count_excluded(study, group, e)
@@ -128,7 +128,7 @@ def taxonomy_tables(study: Study) -> list[StatTable]:
     ]
 
 
-def _taxonomy_rows(study: Study, group: Group, effects: Effects) -> Iterator[Row]:
+def _taxonomy_rows(study: Study, group: Group, effects: OneDrawEffects) -> Iterator[Row]:
     proposal = study.units.proposal[group.units][:, : effects.values.shape[1]]
     for name, chosen in by_proposal(proposal):
         found = _flips(effects.values[chosen > 0])
@@ -148,7 +148,7 @@ def _flips(values: FloatArray) -> Flips:
     return Flips(*(int((values == sign).sum()) for sign in (1, 0, -1)))
 
 
-def _flip_rows(study: Study, group: Group, replay: str, effects: list[Effects]) -> Iterator[Row]:
+def _flip_rows(study: Study, group: Group, replay: str, effects: list[OneDrawEffects]) -> Iterator[Row]:
     if not effects:
         return
     values = np.concatenate([e.values for e in effects], axis=1)
@@ -172,7 +172,7 @@ def _flip_rows(study: Study, group: Group, replay: str, effects: list[Effects]) 
         }
 
 
-def _count_excluded(study: Study, group: Group, effects: Effects) -> None:
+def _count_excluded(study: Study, group: Group, effects: OneDrawEffects) -> None:
     proposal = study.units.proposal[group.units][:, : effects.values.shape[1]]
     known = np.isfinite(effects.values)
     what = f"{effects.replay}, K={effects.k}: "
@@ -187,9 +187,16 @@ def _single_by_full(study: Study) -> StatTable:
     rows: list[Row] = []
     for group in study.groups:
         one, all_five = single[group.units], np.broadcast_to(full[group.units][:, None], (len(group.units), POOL_SIZE))
-        for name, chosen in by_proposal(study.units.proposal[group.units]):
+        proposal = study.units.proposal[group.units]
+        drawn_both = np.isfinite(one).any() and np.isfinite(all_five).any()
+        if drawn_both:
+            study.exclude("single_by_full", group, "proposal without a verdict", int((proposal < 0).sum()))
+        for name, chosen in by_proposal(proposal):
             both = (chosen > 0) & np.isfinite(one) & np.isfinite(all_five)
             total = int(both.sum())
+            if drawn_both:
+                lost = int(chosen.sum()) - total
+                study.exclude("single_by_full", group, f"{name} proposal without both outcomes graded", lost)
             for first, second in ((1, 1), (1, 0), (0, 1), (0, 0)) if total else ():
                 n = int((both & (one == first) & (all_five == second)).sum())
                 words = [("wrong", "correct")[value] for value in (first, second)]
@@ -203,6 +210,6 @@ def _single_by_full(study: Study) -> StatTable:
         "message",
         "none",
         tuple(rows),
-        note="Missing outcomes are left out.",
+        note="Missing outcomes and unknown proposals are left out and counted.",
         points=True,
     )
