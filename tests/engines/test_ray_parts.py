@@ -308,5 +308,5 @@ def test_servers_may_change_between_runs(tmp_path: Path) -> None:
 
 def test_without_ray_the_error_has_the_line_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(DhdError, match=r"pip install 'dhd-labels\[ray\]'"):
+    with pytest.raises(DhdError, match=r"pip install -e '\.\[ray\]'"):
         open_engine(RayConfig.model_validate(ray_engine()))
