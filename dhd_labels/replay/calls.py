@@ -22,9 +22,8 @@ NO_MODEL = "(none)"
 
 @dataclass(frozen=True, slots=True)
 class DrawOf:
-    """The place of a call among calls of one prompt that are asked for as one request for `of` draws."""
+    """What a call has in common with the others of its prompt that are asked for as one request for `of` draws."""
 
-    place: int
     of: int
     seed: int
 
@@ -72,17 +71,16 @@ class Call:
 
     def key_of(self, engine: EngineIdentity, request: ChatRequest, attempt: int) -> str:
         """Return the key of this call when a request asks for it, alone or merged with others."""
-        place = {"place": self.draw.place} if request.n > 1 and self.draw else {}
         ticket = {"ticket": self.ticket, "attempt": attempt}
-        return content_id({"engine": engine.for_key(), "request": request.for_key(), **ticket, **place})
+        return content_id({"engine": engine.for_key(), "request": request.for_key(), **ticket})
 
 
 def merge(calls: Sequence[Call]) -> list[Call]:
     """Return calls of one prompt as draws of one request. Each stays a call of its own, with a row of its own."""
     if len(calls) == 1:
         return list(calls)
-    seed = calls[0].seed(0)
-    return [replace(call, draw=DrawOf(place, len(calls), seed)) for place, call in enumerate(calls)]
+    draw = DrawOf(len(calls), calls[0].seed(0))
+    return [replace(call, draw=draw) for call in calls]
 
 
 class ModelMismatchError(DhdError):
