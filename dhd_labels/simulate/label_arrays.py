@@ -99,8 +99,8 @@ def label_arrays(outcomes: Drawn, correct: npt.NDArray[np.int8], screen_blocks: 
 
 def _single(outcomes: Drawn) -> tuple[FloatArray, TextArray]:
     """Return mean success of `only i` minus mean success of `alone`, and the reasons where there is none."""
-    only = _mean(success(outcomes.main[:, ONLY]))
-    alone = _mean(success(outcomes.main[:, [ALONE]]))
+    only = nan_mean(success(outcomes.main[:, ONLY]))
+    alone = nan_mean(success(outcomes.main[:, [ALONE]]))
     names = _named([f"no graded draw of {Arm.only(slot).name}" for slot in range(POOL_SIZE)], np.arange(POOL_SIZE))
     reason = np.where(np.isnan(only), names, _reason(alone, f"no graded draw of {Arm.alone().name}"))
     return only - alone, reason
@@ -116,7 +116,7 @@ def _pairs(outcomes: Drawn, left_out: npt.NDArray[np.bool_]) -> tuple[FloatArray
     unmatched = success(outcomes.main[:, [FULL]]) - success(outcomes.main[:, WITHOUT])
     matched = np.where(left_out, np.nan, outcomes.full[:, :, [0]] - outcomes.without).transpose(0, 2, 1)
     has = np.isfinite(unmatched).any(axis=2)
-    return tuple(np.where(has, of(unmatched), of(matched)) for of in (_mean, _first))  # type: ignore[return-value]
+    return tuple(np.where(has, of(unmatched), of(matched)) for of in (nan_mean, first_known))  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def _interval(pattern: IntArray) -> tuple[float, float, float, int]:
     return value.mean, value.low, value.high, _STABILITY.index(stability_of(value, len(effects)))
 
 
-def _mean(values: FloatArray) -> FloatArray:
+def nan_mean(values: FloatArray) -> FloatArray:
     """Return the mean over the last axis of what is not NaN; NaN where nothing is."""
     known = np.isfinite(values)
     number = known.sum(axis=-1)
@@ -164,7 +164,7 @@ def _mean(values: FloatArray) -> FloatArray:
     return mean
 
 
-def _first(values: FloatArray) -> FloatArray:
+def first_known(values: FloatArray) -> FloatArray:
     """Return the first value of the last axis that is not NaN; NaN where nothing is."""
     if not values.shape[-1]:
         return np.full(values.shape[:-1], np.nan)

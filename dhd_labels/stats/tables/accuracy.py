@@ -9,6 +9,7 @@ from math import comb
 import numpy as np
 
 from dhd_labels.records import POOL_SIZE
+from dhd_labels.simulate.label_arrays import nan_mean
 from dhd_labels.stats.frames import (
     ABSENT,
     ALONE,
@@ -22,7 +23,7 @@ from dhd_labels.stats.frames import (
     SmallIntArray,
 )
 from dhd_labels.stats.rows import Group, Row, StatTable, number
-from dhd_labels.stats.tables.study import Study, interval, nan_mean
+from dhd_labels.stats.tables.study import Study, interval
 
 _MOST_SUBSETS = 200
 _RECRUITER, _INTEGRATOR = 1, 1

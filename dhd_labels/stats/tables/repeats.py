@@ -8,11 +8,12 @@ import numpy as np
 
 from dhd_labels.records import POOL_SIZE
 from dhd_labels.replay.plan import FULL_DRAWS
+from dhd_labels.simulate.label_arrays import nan_mean
 from dhd_labels.stats.frames import ABSENT, BoolArray, FloatArray
 from dhd_labels.stats.intervals import wilson
 from dhd_labels.stats.message_interval import message_interval
 from dhd_labels.stats.rows import Group, Row, StatTable, number
-from dhd_labels.stats.tables.study import Study, by_proposal, interval, nan_mean
+from dhd_labels.stats.tables.study import Study, by_proposal, interval
 
 STABILITIES = ("stable_helpful", "indeterminate", "stable_harmful")
 _RATES = (0.1, 0.3, 0.5, 0.7, 0.9)

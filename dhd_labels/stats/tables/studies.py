@@ -11,11 +11,12 @@ import numpy as np
 
 from dhd_labels.errors import DhdError
 from dhd_labels.records import CONDITIONS
+from dhd_labels.simulate.label_arrays import nan_mean
 from dhd_labels.stats.frames import ABSENT, ALONE, GROUP_KEYS, POOL_FACTS, UNIT_KEYS, FloatArray, IntArray, to_frame
 from dhd_labels.stats.intervals import cluster_bootstrap
 from dhd_labels.stats.multiplicity import adjust
 from dhd_labels.stats.rows import ALL, Row, StatTable
-from dhd_labels.stats.tables.study import SEED, Study, interval, nan_mean
+from dhd_labels.stats.tables.study import SEED, Study, interval
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from dhd_labels.simulate.label_arrays import nan_mean
 from dhd_labels.stats.checks import Checked
 from dhd_labels.stats.frames import (
     ABSENT,
@@ -116,24 +117,6 @@ class Study:
 def interval(found: Estimate, prefix: str = "ci_") -> Row:
     """Return the ends of an interval as columns, and why there is none."""
     return {f"{prefix}low": found.low, f"{prefix}high": found.high, f"{prefix}reason": found.reason}
-
-
-def nan_mean(values: FloatArray) -> FloatArray:
-    """Return the mean over the last axis of what is not NaN; NaN where nothing is."""
-    known = np.isfinite(values)
-    count = known.sum(axis=-1)
-    total = np.where(known, values, 0.0).sum(axis=-1)
-    mean: FloatArray = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
-    return mean
-
-
-def first_known(values: FloatArray) -> FloatArray:
-    """Return the first value of the last axis that is not NaN; NaN where nothing is."""
-    if not values.shape[-1]:
-        return np.full(values.shape[:-1], np.nan)
-    place = np.isfinite(values).argmax(axis=-1)
-    found: FloatArray = np.take_along_axis(values, place[..., None], axis=-1)[..., 0]
-    return found
 
 
 def by_proposal(proposal: SmallIntArray) -> Iterator[tuple[str, FloatArray]]:

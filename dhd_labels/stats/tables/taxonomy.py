@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dhd_labels.records import POOL_SIZE, Arm
+from dhd_labels.simulate.label_arrays import first_known
 from dhd_labels.stats.frames import ABSENT, ALONE, FULL, ONLY, PLACE, PREFIX, FloatArray
 from dhd_labels.stats.rows import Group, Row, StatTable
-from dhd_labels.stats.tables.study import Study, by_proposal, first_known, interval
+from dhd_labels.stats.tables.study import Study, by_proposal, interval
 
 _UNIT = "message; intervals resample problems"
 _PAIR = "success with the message minus success without it, one draw against one draw of the same number"
