@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dhd_labels.config import RunConfig
 from dhd_labels.dataset import rows
-from dhd_labels.dataset.card import BenchmarkFacts, CardFacts, ProtocolFacts, RoleFacts, render
+from dhd_labels.dataset.card import BenchmarkFacts, CardFacts, ProtocolFacts, RoleFacts, RunFacts, render
 from dhd_labels.dataset.schema import CONFIGS
 from dhd_labels.dataset.write import DatasetWriter, RowDigest, writing_dataset
 from dhd_labels.errors import NothingMadeError
@@ -135,14 +135,19 @@ def card_facts(
     config = directory.config
     benchmarks = list(built.benchmarks.values())
     small = any(b.benchmark == "quickstart" for b in benchmarks)
-    return CardFacts(
-        title=f"DHD labels: {config.name}",
+    run = RunFacts(
+        run=config.name,
         roles=[_role(directory, name) for name in config.bound_roles],
         actor=config.actor,
         integrator=directory.integrator,
         protocol=_protocol(config),
         noise=noise_sentence(config, probes),
         seed=config.seed,
+        servers=[(item.role, item.model, spoken(item.says), item.calls) for item in served],
+    )
+    return CardFacts(
+        title=f"DHD labels: {config.name}",
+        runs=(run,),
         benchmarks=benchmarks,
         license=_overall_license(benchmarks),
         tables=built.tally.tables(),
@@ -150,7 +155,6 @@ def card_facts(
         limits=(*((_SMALL_MODEL,) if small else ()), *_LIMITS, *sentences(served)),
         rows=counts,
         digests={name: digest.hexdigest() for name, digest in built.digests.items()},
-        servers=[(item.role, item.model, spoken(item.says), item.calls) for item in served],
         versions={name: importlib.metadata.version(name) for name in _PACKAGES},
     )
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import jinja2
 
-from dhd_labels.dataset.header import KEY, data_path
+from dhd_labels.dataset.header import KEY, Files, single_files
 from dhd_labels.dataset.schema import CONFIGS, DEFAULT_CONFIG, SCHEMA_VERSION, SPLITS, Column
 from dhd_labels.dataset.values import plain_text
 from dhd_labels.errors import DhdError
@@ -70,17 +70,37 @@ class BenchmarkFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class CardFacts:
-    """Everything the card states.
+class RunFacts:
+    """How the rows of one run were made.
 
     Attributes:
-        title: human name of the data set (`pretty_name`).
+        run: name of the run in the data set's column `run`: the config's name and the start of its digest.
         roles: who played each role.
         actor: model that wrote the messages.
         integrator: model that solved with and without them.
         protocol: sizes of pools, blocks and draws.
         noise: one sentence on what makes repeats differ, with the measured disagreement of identical inputs.
         seed: base seed of the run.
+        servers: (role, model id, what its server said of itself, answers); empty where no server was asked.
+    """
+
+    run: str
+    roles: Sequence[RoleFacts]
+    actor: str
+    integrator: str
+    protocol: ProtocolFacts
+    noise: str
+    seed: int
+    servers: Sequence[tuple[str, str, str, int]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CardFacts:
+    """Everything the card states.
+
+    Attributes:
+        title: human name of the data set (`pretty_name`).
+        runs: the runs that the rows come from.
         benchmarks: licence of each benchmark.
         license: licence id of the whole, as the Hub spells it (`other` where there is none).
         tables: results to print, in order.
@@ -90,16 +110,11 @@ class CardFacts:
         versions: package to version.
         extra_columns: columns beyond `schema.CONFIGS`, as given to `write_dataset`.
         digests: config name to the digest of its rows, a `write.RowDigest`.
-        servers: (role, model id, what its server said of itself, answers); empty where no server was asked.
+        files: config name to split to paths; None for one file a split.
     """
 
     title: str
-    roles: Sequence[RoleFacts]
-    actor: str
-    integrator: str
-    protocol: ProtocolFacts
-    noise: str
-    seed: int
+    runs: Sequence[RunFacts]
     benchmarks: Sequence[BenchmarkFacts]
     license: str
     tables: Sequence[Table]
@@ -109,7 +124,7 @@ class CardFacts:
     versions: Mapping[str, str]
     extra_columns: Mapping[str, Sequence[Column]] = field(default_factory=dict)
     digests: Mapping[str, str] = field(default_factory=dict)
-    servers: Sequence[tuple[str, str, str, int]] = ()
+    files: Files | None = None
 
 
 class Markdown(str):
@@ -139,6 +154,7 @@ def metadata(facts: CardFacts) -> dict[str, Any]:
     if unknown := set(facts.rows) - set(CONFIGS):
         raise DhdError(f"The rows of the card must be of the configs {', '.join(CONFIGS)}, got {', '.join(unknown)}.")
     rows = {config: {split: facts.rows[config].get(split, 0) for split in SPLITS} for config in facts.rows}
+    files = single_files(rows) if facts.files is None else facts.files
     held = [config for config in CONFIGS if any(rows.get(config, {}).values())]
     data = {
         "license": facts.license,
@@ -147,7 +163,7 @@ def metadata(facts: CardFacts) -> dict[str, Any]:
         "size_categories": [_size(sum(sum(splits.values()) for splits in rows.values()))],
         "task_categories": TASKS,
         "tags": TAGS,
-        "configs": [_config(config, rows[config], facts.digests.get(config)) for config in held],
+        "configs": [_config(config, files[config], facts.digests.get(config)) for config in held],
         "dataset_info": [_info(config, facts.extra_columns.get(config, ())) for config in held],
         KEY: {"schema_version": SCHEMA_VERSION, "rows": rows},
     }
@@ -184,16 +200,20 @@ def _header(data: Mapping[str, Any]) -> str:
     return text
 
 
-def _config(config: str, rows: Mapping[str, int], digest: str | None) -> dict[str, Any]:
+def _config(config: str, paths: Mapping[str, tuple[str, ...]], digest: str | None) -> dict[str, Any]:
     """Return the entry of a config.
 
     `datasets` caches a local folder by its name and by these entries, not by the content of its files. Without a digest
     of the rows in here, a rebuilt data set would be loaded with the rows of the old one.
     """
     content = {"description": f"rows sha256:{digest}"} if digest else {}
-    files = [{"split": split, "path": data_path(config, split)} for split in SPLITS if rows[split]]
+    files = [{"split": split, "path": _path(paths[split])} for split in SPLITS if paths.get(split)]
     default = {"default": True} if config == DEFAULT_CONFIG else {}
     return {"config_name": config, **default, **content, "data_files": files}
+
+
+def _path(paths: tuple[str, ...]) -> str | list[str]:
+    return paths[0] if len(paths) == 1 else list(paths)
 
 
 def _info(config: str, extra: Sequence[Column]) -> dict[str, Any]:
@@ -229,12 +249,10 @@ def _environment() -> jinja2.Environment:
 
 
 def _fields(facts: CardFacts) -> dict[str, Any]:
-    p = facts.protocol
     return {
         "facts": facts,
-        "protocol": p,
-        "roles": _table(_roles(facts.roles)),
-        "servers": _table(Table("", _SERVERS, tuple((*row[:3], str(row[3])) for row in facts.servers))),
+        "pool_size": facts.runs[0].protocol.pool_size,
+        "runs": [(run, _table(_roles(run.roles)), _table(_servers(run))) for run in facts.runs],
         "rows": _table(_rows(facts.rows)),
         "columns": [(config, _columns(config, facts.extra_columns.get(config, ()))) for config in facts.rows],
         "results": [_table(table) for table in facts.tables],
@@ -245,6 +263,10 @@ def _fields(facts: CardFacts) -> dict[str, Any]:
         "textless": [b.benchmark for b in facts.benchmarks if not b.redistribute_text],
         "default_config": DEFAULT_CONFIG,
     }
+
+
+def _servers(run: RunFacts) -> Table:
+    return Table("", _SERVERS, tuple((*row[:3], str(row[3])) for row in run.servers))
 
 
 def _table(table: Table) -> Markdown:

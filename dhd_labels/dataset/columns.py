@@ -69,10 +69,10 @@ class Source:
         if config not in self.header.rows:
             raise DhdError(f"The data set {self.name!r} has no config {config!r}. {HOW_TO_BUILD}")
         check_files(self.folder, self.header, config)
-        paths = self.header.files.get(config, {})
-        found = {split: pq.read_metadata(self.folder / path).num_rows for split, path in paths.items()}
+        listed = self.header.files.get(config, {})
+        found = {s: sum(pq.read_metadata(self.folder / p).num_rows for p in paths) for s, paths in listed.items()}
         check_rows(found, self.header.rows[config], config, self.name)
-        return [self.folder / paths[split] for split in SPLITS if split in paths]
+        return [self.folder / path for split in SPLITS for path in listed.get(split, ())]
 
 
 def _check_types(found: pa.Schema, config: str, columns: Sequence[str], path: Path) -> None:
@@ -111,10 +111,9 @@ def open_source(labels: str | Path) -> Source:
     from huggingface_hub import snapshot_download
 
     header, revision = hub_header(ref)
-    wanted = [path for files in header.files.values() for path in files.values()]
     try:
         with quiet():
-            at = snapshot_download(ref.repo, repo_type="dataset", revision=revision, allow_patterns=wanted)
+            at = snapshot_download(ref.repo, repo_type="dataset", revision=revision, allow_patterns=header.paths)
     except Exception as error:
         raise DhdError(explain(error, loading(ref))) from None
     return Source(ref.repo, header, Path(at))

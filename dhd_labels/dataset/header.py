@@ -20,20 +20,39 @@ CARD_NAME = "README.md"
 SIMULATION_NAME = "simulation.json"
 """The one further file a data set of ours can have: a simulation's true effects."""
 KEY = "dhd_labels"
+Files = Mapping[str, Mapping[str, tuple[str, ...]]]
+"""Config name to split to paths."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a card says: `rows[config][split]` counts rows, `files[config][split]` are paths."""
+    """What a card says: `rows[config][split]` counts rows, `files[config][split]` are paths in their order."""
 
     schema_version: str
     rows: Mapping[str, Mapping[str, int]]
-    files: Mapping[str, Mapping[str, str]]
+    files: Files
+
+    @property
+    def paths(self) -> list[str]:
+        """Return every listed path."""
+        return [path for splits in self.files.values() for paths in splits.values() for path in paths]
 
 
-def data_path(config: str, split: str) -> str:
-    """Return the path of a split's Parquet file inside the data set."""
-    return f"{config}/{split}-00000-of-00001.parquet"
+def data_path(config: str, split: str, part: str = "all", number: int = 0) -> str:
+    """Return the path of a Parquet file inside the data set.
+
+    Args:
+        config: `messages`, `replays`, `problems` or `masking`.
+        split: `train`, `validation` or `test`.
+        part: the run that the rows come from, so that adding a run leaves the files of the others alone.
+        number: number of the file, from 0, among those of the part.
+    """
+    return f"{config}/{split}-{part}-{number:05d}.parquet"
+
+
+def single_files(rows: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, tuple[str, ...]]]:
+    """Return the files of a data set with one file for each split that has rows."""
+    return {c: {s: (data_path(c, s),) for s in SPLITS if n.get(s)} for c, n in rows.items() if any(n.values())}
 
 
 def parse_header(text: str) -> Header | None:
@@ -49,10 +68,17 @@ def parse_header(text: str) -> Header | None:
     if not isinstance(ours, dict) or not isinstance(ours.get("rows"), dict):
         return None
     try:
-        files = {c["config_name"]: {f["split"]: f["path"] for f in c["data_files"]} for c in data.get("configs") or []}
+        files = {
+            c["config_name"]: {f["split"]: _paths(f["path"]) for f in c["data_files"]}
+            for c in data.get("configs") or []
+        }
     except (KeyError, TypeError):
         return None
     return Header(str(ours.get("schema_version")), ours["rows"], files)
+
+
+def _paths(found: str | list[str]) -> tuple[str, ...]:
+    return (found,) if isinstance(found, str) else tuple(map(str, found))
 
 
 def read_header(folder: Path) -> Header | None:
@@ -74,7 +100,7 @@ def local_header(folder: Path) -> Header:
     if header is None:
         raise DhdError(f"{_why_not(folder)} {HOW_TO_BUILD}")
     check_version(header, str(folder))
-    missing = [path for paths in header.files.values() for path in paths.values() if not (folder / path).is_file()]
+    missing = [path for path in header.paths if not (folder / path).is_file()]
     if missing:
         raise DhdError(f"The data set in {folder} lacks {', '.join(missing)}, which its card lists. {HOW_TO_BUILD}")
     return header

@@ -148,7 +148,7 @@ def check_files(folder: Path, header: Header, config: str) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    for path in header.files.get(config, {}).values():
+    for path in (path for paths in header.files.get(config, {}).values() for path in paths):
         try:
             missing = sorted(set(features(config)) - set(pq.read_schema(folder / path).names))
         except (OSError, pa.ArrowException) as error:

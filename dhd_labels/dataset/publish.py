@@ -153,7 +153,7 @@ def _check_private(api: HfApi, repo: str) -> None:
 
 def _check_listed(header: Header, files: tuple[PushFile, ...], folder: Path) -> None:
     """Refuse Parquet files that the card does not list: they would go up and nobody would load them."""
-    listed = {path for paths in header.files.values() for path in paths.values()}
+    listed = set(header.paths)
     strangers = [file.path for file in files if file.path.endswith(".parquet") and file.path not in listed]
     if strangers:
         raise DhdError(
@@ -170,17 +170,19 @@ def _describe(folder: Path, path: str) -> PushFile:
     return PushFile(path, (folder / path).stat().st_size, digest.hexdigest())
 
 
-def _compare(folder: Path, repo: str, config: str, paths: Mapping[str, str], commit: str) -> None:
+def _compare(folder: Path, repo: str, config: str, paths: Mapping[str, tuple[str, ...]], commit: str) -> None:
     """Load a config from the Hub at the commit and check that every split is the local file, row by row."""
     import datasets
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     with _explained(f"Loading the config {config!r} of {repo!r} back"):
         loaded = datasets.load_dataset(repo, config, revision=commit)
     if set(loaded) != set(paths):
         raise DhdError(_differs(repo, config, commit, f"the splits are {sorted(loaded)}, not {sorted(paths)}"))
-    for split, path in paths.items():
-        difference = _difference(pq.read_table(folder / path), loaded[split].with_format("arrow")[:])
+    for split, files in paths.items():
+        sent = pa.concat_tables([pq.read_table(folder / path) for path in files])
+        difference = _difference(sent, loaded[split].with_format("arrow")[:])
         if difference:
             raise DhdError(_differs(repo, config, commit, f"split {split}, {difference}"))
 

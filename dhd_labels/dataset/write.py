@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dhd_labels.dataset.header import CARD_NAME, SIMULATION_NAME, data_path, empty_rows, parse_header
+from dhd_labels.dataset.header import CARD_NAME, SIMULATION_NAME, data_path, empty_rows, parse_header, single_files
 from dhd_labels.dataset.place import partial_folder, put_in_place
 from dhd_labels.dataset.schema import CONFIGS, SPLITS, Column, features
 from dhd_labels.dataset.values import clean_row, plain_text
@@ -239,7 +239,7 @@ def check_card(card: str, counts: Mapping[str, Mapping[str, int]]) -> None:
         raise DhdError("The card must start with the YAML header that `card.render` writes, got a text without it.")
     if {config: dict(rows) for config, rows in header.rows.items()} != counts:
         raise DhdError(f"The card must count the rows that are written, {counts}, got {dict(header.rows)}.")
-    files = {c: {s: data_path(c, s) for s in SPLITS if rows[s]} for c, rows in counts.items() if any(rows.values())}
+    files = single_files(counts)
     if header.files != files:
         raise DhdError(f"The card's 'configs' must list the files that are written, {files}, got {dict(header.files)}.")
 

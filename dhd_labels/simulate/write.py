@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dhd_labels.dataset.card import BenchmarkFacts, CardFacts, ProtocolFacts, RoleFacts, render
+from dhd_labels.dataset.card import BenchmarkFacts, CardFacts, ProtocolFacts, RoleFacts, RunFacts, render
 from dhd_labels.dataset.stream import Chunk, stream_dataset
 from dhd_labels.records import POOL_SIZE
 from dhd_labels.replay.plan import FULL_DRAWS
@@ -174,14 +174,18 @@ def _card(plan: Plan, truth: dict[str, Any], counts: dict[str, dict[str, int]], 
     integrators = ", ".join(tables.integrator_name(n) for n in range(len(world.integrator_scales)))
     actors = ", ".join(tables.actor_name(n) for n in range(world.actors))
     names = [tables.benchmark_name(n) for n in range(world.benchmarks)]
-    return CardFacts(
-        title=f"Simulated DHD labels: {world.name}",
+    run = RunFacts(
+        run=f"simulated-{world.name}",
         roles=[_role("hypothesizer", actors), _role("integrator", integrators)],
         actor=actors,
         integrator=integrators,
         protocol=ProtocolFacts(POOL_SIZE, plan.blocks, FULL_DRAWS, _studies(plan)),
         noise="every outcome is an independent draw with the arm's known success probability.",
         seed=plan.seed,
+    )
+    return CardFacts(
+        title=f"Simulated DHD labels: {world.name}",
+        runs=(run,),
         benchmarks=[BenchmarkFacts(name, tables.LICENSE, True, True, True) for name in names],
         license=tables.LICENSE,
         tables=summary_tables(truth),

@@ -74,7 +74,7 @@ def test_lab_bench_takes_the_authors_folder_and_the_hubs(tmp_path: Path) -> None
         (hub / subset).mkdir(parents=True)
         del good["tag"], good["version"]
         table = pa.Table.from_pylist([{**good, "subtask": "one"}])
-        pq.write_table(table, hub / subset / "train-00000-of-00001.parquet")
+        pq.write_table(table, hub / subset / "train-all-00000.parquet")
     ours, theirs = read("lab-bench", github), read("lab-bench", hub)
     assert ours.rows == theirs.rows == 3 and not ours.excluded and not theirs.excluded
     assert [(p.problem_id, p.choices, p.reference) for p in ours.problems] == [

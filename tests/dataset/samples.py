@@ -50,15 +50,25 @@ def rows() -> dict[str, list[dict[str, Any]]]:
     return {"messages": messages, "replays": replays, "problems": problems, "masking": []}
 
 
+RUN: dict[str, Any] = {
+    "run": "quickstart-0a1b2c3d",
+    "roles": (card.RoleFacts("actor", "scripted", "oracle", "oracle", None, 0.7, 1.0, 4096),),
+    "actor": "oracle",
+    "integrator": "oracle",
+    "protocol": card.ProtocolFacts(5, 5, 2, ("Matched blocks, each problem: 5.",)),
+    "noise": "temperature 0.7 with a seed per draw; identical inputs disagree in 7.3 % of blocks.",
+    "seed": 7,
+}
+
+
+def run_facts(**changes: Any) -> card.RunFacts:
+    return card.RunFacts(**RUN | changes)
+
+
 def facts(counts: dict[str, dict[str, int]], **changes: Any) -> card.CardFacts:
     given: dict[str, Any] = {
         "title": "Quickstart labels",
-        "roles": (card.RoleFacts("actor", "scripted", "oracle", "oracle", None, 0.7, 1.0, 4096),),
-        "actor": "oracle",
-        "integrator": "oracle",
-        "protocol": card.ProtocolFacts(5, 5, 2, ("Matched blocks, each problem: 5.",)),
-        "noise": "temperature 0.7 with a seed per draw; identical inputs disagree in 7.3 % of blocks.",
-        "seed": 7,
+        "runs": (run_facts(),),
         "benchmarks": (card.BenchmarkFacts("quickstart", "apache-2.0", True, True, True),),
         "license": "apache-2.0",
         "tables": (Table("Taxonomy", ("cell", "n"), (("wrong_helpful", "3"),)),),

@@ -13,7 +13,7 @@ from dhd_labels.dataset import card, schema
 from dhd_labels.dataset.header import parse_header
 from dhd_labels.errors import DhdError
 from dhd_labels.report.table import Table
-from tests.dataset.samples import facts
+from tests.dataset.samples import facts, run_facts
 
 ROWS = {
     "messages": {"train": 800, "validation": 100, "test": 100},
@@ -86,15 +86,14 @@ def test_the_card_says_what_it_must() -> None:
 
 def test_text_of_users_and_models_cannot_act() -> None:
     evil = "<script>x</script>\n\n# Heading\n---\n[a](http://evil.example) `c` | {{ facts.seed }} \udc00"
+    role = card.RoleFacts(evil, evil, evil, evil, evil, 0.0, 1.0, 1)
     text = card.render(
         facts(
             ROWS,
             title=evil,
-            actor=evil,
-            noise=evil,
+            runs=(run_facts(run=evil, actor=evil, noise=evil, roles=(role,)),),
             limits=(evil,),
             tables=(Table(evil, (evil,), ((evil,),), evil),),
-            roles=(card.RoleFacts(evil, evil, evil, evil, evil, 0.0, 1.0, 1),),
             versions={evil: evil},
         )
     )

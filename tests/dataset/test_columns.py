@@ -56,7 +56,7 @@ attempt(lambda: open_source("org/none"))
 
 
 def test_retyped_missing_and_lost_parts_are_named(labels: Path, tmp_path: Path) -> None:
-    path = labels / "messages/train-00000-of-00001.parquet"
+    path = labels / "messages/train-all-00000.parquet"
     table = pq.read_table(path)
     place = table.schema.get_field_index("slot")
     pq.write_table(table.set_column(place, "slot", table["slot"].cast(pa.string())), path)
@@ -71,6 +71,6 @@ def test_retyped_missing_and_lost_parts_are_named(labels: Path, tmp_path: Path) 
     only = write(tmp_path / "only", {"messages": [row("messages")]})
     with pytest.raises(DhdError, match="has no config 'replays'"):
         list(open_source(only).batches("replays", ("pool_id",)))
-    shutil.copy(only / "messages/train-00000-of-00001.parquet", path)
+    shutil.copy(only / "messages/train-all-00000.parquet", path)
     with pytest.raises(DhdError, match="train has 1, not 3"):
         list(open_source(labels).batches("messages", ("pool_id",)))

@@ -74,10 +74,10 @@ def test_a_config_without_any_row_is_empty_not_missing(tmp_path: Path) -> None:
         (lambda d: (d / "README.md").write_text("---\n: [\n---\n"), "holds no data set of dhd-labels"),
         (lambda d: (d / "README.md").write_bytes(b"---\n\xff\n---\n"), "holds no data set of dhd-labels"),
         (
-            lambda d: (d / "messages/train-00000-of-00001.parquet").unlink(),
-            "lacks messages/train-00000-of-00001.parquet",
+            lambda d: (d / "messages/train-all-00000.parquet").unlink(),
+            "lacks messages/train-all-00000.parquet",
         ),
-        (lambda d: (d / "messages/train-00000-of-00001.parquet").write_bytes(b"x"), "cannot be read"),
+        (lambda d: (d / "messages/train-all-00000.parquet").write_bytes(b"x"), "cannot be read"),
     ],
 )
 def test_what_is_not_a_data_set_is_refused_with_what_to_do(labels: Path, make: object, said: str) -> None:
@@ -95,7 +95,7 @@ def test_missing_configs_columns_and_rows_are_named(tmp_path: Path, labels: Path
         load_frame(only, "mesage")
     with pytest.raises(DhdError, match="Did you mean 'train'"):
         load_frame(only, splits=("trian",))
-    shutil.copy(only / "messages/train-00000-of-00001.parquet", labels / "messages/train-00000-of-00001.parquet")
+    shutil.copy(only / "messages/train-all-00000.parquet", labels / "messages/train-all-00000.parquet")
     with pytest.raises(DhdError, match="train has 1, not 3"):
         load_frame(labels)
 
@@ -103,9 +103,9 @@ def test_missing_configs_columns_and_rows_are_named(tmp_path: Path, labels: Path
 def test_foreign_columns_under_our_card_are_refused(labels: Path) -> None:
     import pyarrow.parquet as pq
 
-    path = labels / "messages/train-00000-of-00001.parquet"
+    path = labels / "messages/train-all-00000.parquet"
     pq.write_table(pq.read_table(path).drop_columns(["slot"]), path)
-    with pytest.raises(DhdError, match=r"train-00000-of-00001.parquet lacks the columns slot"):
+    with pytest.raises(DhdError, match=r"train-all-00000.parquet lacks the columns slot"):
         load_frame(labels)
 
 

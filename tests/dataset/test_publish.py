@@ -121,8 +121,8 @@ attempt(lambda: load_frame("org/labels", "problems"))
     assert hub.commits("org/labels") == 2
     files = hub.repos["org/labels"].commits[hub.repos["org/labels"].refs["main"]]
     assert sorted(path for path in files if path.endswith(".parquet")) == [
-        "messages/train-00000-of-00001.parquet",
-        "replays/train-00000-of-00001.parquet",
+        "messages/train-all-00000.parquet",
+        "replays/train-all-00000.parquet",
     ]
 
 
@@ -130,7 +130,7 @@ def test_what_comes_back_different_is_an_error(hub: HubStub, labels: Path) -> No
     tables = rows()
     tables["messages"][1]["n_blocks"] = 4
     other = write(labels.parent / "other", tables)
-    path = "messages/train-00000-of-00001.parquet"
+    path = "messages/train-all-00000.parquet"
     hub.corrupt[path] = (other / path).read_bytes()
     out = child(hub, labels, 'attempt(lambda: push(folder, "org/labels"))')
     assert "config 'messages' of 'org/labels'" in out

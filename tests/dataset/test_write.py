@@ -162,15 +162,15 @@ def test_a_change_replaces_what_changed_and_keeps_what_is_not_ours(labels: Path)
     del tables["replays"][2:]
     write(labels, tables)
     after = content(labels)
-    assert before.keys() - after.keys() == {"replays/validation-00000-of-00001.parquet"}
+    assert before.keys() - after.keys() == {"replays/validation-all-00000.parquet"}
     assert {k for k in after if after[k] != before[k]} == {
-        "messages/train-00000-of-00001.parquet",
+        "messages/train-all-00000.parquet",
         "README.md",
     }
     assert sorted(path.name for path in labels.parent.iterdir() if path.name != "cache") == [labels.name]
 
 
-@pytest.mark.parametrize("name", ["thesis.tex", "README.md", "messages/train-00000-of-00001.parquet"])
+@pytest.mark.parametrize("name", ["thesis.tex", "README.md", "messages/train-all-00000.parquet"])
 def test_a_folder_that_is_not_ours_is_never_overwritten(tmp_path: Path, name: str) -> None:
     (tmp_path / "out" / name).parent.mkdir(parents=True)
     (tmp_path / "out" / name).write_text("precious")

@@ -197,9 +197,7 @@ def write_labels(world: Any, out: Path) -> None:
     ]
     facts: dict[str, Any] = {f.name: "" for f in required} | {
         "title": "Simulated",
-        "roles": (),
-        "protocol": card.ProtocolFacts(5, 5, 2, ()),
-        "seed": 0,
+        "runs": (card.RunFacts("simulated", (), "", "", card.ProtocolFacts(5, 5, 2, ()), "", 0),),
         "benchmarks": (),
         "license": "apache-2.0",
         "tables": (),
