@@ -16,6 +16,7 @@ from typing import Any
 import jinja2
 
 from dhd_labels.dataset.header import KEY, Files, single_files
+from dhd_labels.dataset.merge import seal
 from dhd_labels.dataset.schema import CONFIGS, DEFAULT_CONFIG, SCHEMA_VERSION, SPLITS, Column
 from dhd_labels.dataset.values import plain_text
 from dhd_labels.errors import DhdError
@@ -140,9 +141,11 @@ def render(facts: CardFacts) -> str:
         DhdError: a fact is not a plain value, or the header does not read back as it was written.
         jinja2.UndefinedError: the template names a field that there is not.
     """
-    header = _header(metadata(facts))
+    header = metadata(facts)
     body = _environment().from_string(_template(TEMPLATE)).render(_fields(facts))
-    return plain_text(f"---\n{header}\n---\n\n{body}")
+    card = seal(header, plain_text(body))
+    _check_header(card)
+    return card
 
 
 def metadata(facts: CardFacts) -> dict[str, Any]:
@@ -189,15 +192,12 @@ def plain(value: Any, name: str) -> Any:
     raise DhdError(f"The {name!r} of the card must be plain values, got {type(value).__name__} {repr(value)[:80]}.")
 
 
-def _header(data: Mapping[str, Any]) -> str:
-    """Return the YAML of the header, checked to read back as the same values with a safe loader."""
-    import yaml
-    from huggingface_hub import DatasetCardData
+def _check_header(card: str) -> None:
+    """Refuse a card that the Hub's client would read or write in another way than it was written."""
+    from huggingface_hub import DatasetCard
 
-    text = str(DatasetCardData(**data).to_yaml())
-    if yaml.safe_load(text) != data:
+    if str(DatasetCard(card)) != card:
         raise DhdError("The YAML header of the card must read back as it was written; this is a bug, please report it.")
-    return text
 
 
 def _config(config: str, paths: Mapping[str, tuple[str, ...]], digest: str | None) -> dict[str, Any]:
