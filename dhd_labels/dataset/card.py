@@ -110,8 +110,9 @@ class CardFacts:
         rows: config name to split to number of rows; every config and split, zeros too.
         versions: package to version.
         extra_columns: columns beyond `schema.CONFIGS`, as given to `write_dataset`.
-        digests: config name to the digest of its rows, a `write.RowDigest`.
+        digests: config name to a digest of its rows, which changes whenever they do.
         files: config name to split to paths; None for one file a split.
+        sha256: path to the SHA-256 of the file; without it, loading cannot tell an edited file.
     """
 
     title: str
@@ -126,6 +127,7 @@ class CardFacts:
     extra_columns: Mapping[str, Sequence[Column]] = field(default_factory=dict)
     digests: Mapping[str, str] = field(default_factory=dict)
     files: Files | None = None
+    sha256: Mapping[str, str] = field(default_factory=dict)
 
 
 class Markdown(str):
@@ -168,7 +170,7 @@ def metadata(facts: CardFacts) -> dict[str, Any]:
         "tags": TAGS,
         "configs": [_config(config, files[config], facts.digests.get(config)) for config in held],
         "dataset_info": [_info(config, facts.extra_columns.get(config, ())) for config in held],
-        KEY: {"schema_version": SCHEMA_VERSION, "rows": rows},
+        KEY: {"schema_version": SCHEMA_VERSION, "rows": rows, **({"sha256": facts.sha256} if facts.sha256 else {})},
     }
     return {key: plain(value, key) for key, value in data.items()}
 
