@@ -71,7 +71,8 @@ def build(directories: RunDirectory | Sequence[RunDirectory], out: Path, terms: 
     Raises:
         NothingMadeError: no problem of a run has a replayed pool yet, or all are left out.
         DhdError: texts are asked for that no licence lets go out, the same run twice, one pool in two runs, one id for
-            two problems, runs that count a missing answer differently, a damaged store or one of another format, or a folder that cannot be written.
+            two problems, runs that count a missing answer differently, a damaged store or one of another format, or a
+            folder that cannot be written.
     """
     runs = _in_order([directories] if isinstance(directories, RunDirectory) else directories)
     split_of: dict[str, str] = {}
