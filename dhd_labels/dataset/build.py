@@ -17,6 +17,7 @@ from dhd_labels.dataset.facts import benchmark_facts, card_facts
 from dhd_labels.dataset.header import part_name
 from dhd_labels.dataset.results import results_of
 from dhd_labels.dataset.splits import split_of as split_of_text
+from dhd_labels.dataset.terms import Terms
 from dhd_labels.dataset.write import DatasetWriter, writing_dataset
 from dhd_labels.errors import DhdError, NothingMadeError
 from dhd_labels.records import Problem
@@ -46,21 +47,23 @@ def run_name(directory: RunDirectory) -> str:
     return f"{directory.config.name}-{directory.digest[:8]}"
 
 
-def build(directories: RunDirectory | Sequence[RunDirectory], out: Path) -> BuildReport:
+def build(directories: RunDirectory | Sequence[RunDirectory], out: Path, terms: Terms | None = None) -> BuildReport:
     """Write the data set of one or several runs. The results are read once, problem by problem, and not kept.
 
     Args:
         directories: the runs, in any order.
         out: the folder of the data set.
+        terms: which texts and problems go into it; by default all that the licences allow.
 
     Raises:
-        NothingMadeError: no problem of a run has a replayed pool yet.
-        DhdError: the same run twice, one pool in two runs, one id for two problems, runs that count a missing answer
-            differently, a damaged store or one of another format, or a folder that cannot be written.
+        NothingMadeError: no problem of a run has a replayed pool yet, or all are left out.
+        DhdError: texts are asked for that no licence lets go out, the same run twice, one pool in two runs, one id for
+            two problems, runs that count a missing answer differently, a damaged store or one of another format, or a
+            folder that cannot be written.
     """
     runs = _in_order([directories] if isinstance(directories, RunDirectory) else directories)
     split_of: dict[str, str] = {}
-    built = _Built(runs)
+    built = _Built(runs, (terms or Terms()).checked())
     with writing_dataset(out, split_of=split_of) as writer:
         for name, directory in runs.items():
             writer.start_part(part_name(name))
@@ -68,7 +71,7 @@ def build(directories: RunDirectory | Sequence[RunDirectory], out: Path) -> Buil
         writer.close()
         results = results_of(writer.folder, writer.counts, writer.files)
         writer.finish(render(card_facts(runs, built.benchmarks, built.tally, built.measured, writer, results)))
-    return BuildReport(len(split_of), next(iter(split_of)), built.tally.tables(), built.tally.exclusions())
+    return BuildReport(len(built.problems), next(iter(built.problems)), built.tally.tables(), built.tally.exclusions())
 
 
 def _in_order(directories: Sequence[RunDirectory]) -> dict[str, RunDirectory]:
@@ -167,11 +170,13 @@ class _Identities:
 class _Built:
     """What the card and the tables need of the results that were written."""
 
-    def __init__(self, runs: Mapping[str, RunDirectory]) -> None:
+    def __init__(self, runs: Mapping[str, RunDirectory], terms: Terms) -> None:
+        self.terms = terms
         self._no_answer = next(iter(runs.values())).config.outcomes.no_answer
         self.tally = tables.ResultTally(self._no_answer)
         self.identities = _Identities(runs)
         self.benchmarks: set[BenchmarkFacts] = set()
+        self.problems: dict[str, None] = {}
         self.measured: dict[str, tuple[Mapping[str, ProbeResult | None], Sequence[Served]]] = {}
         self.graded = False
         self.reasons: list[str] = []
@@ -183,13 +188,19 @@ class _Built:
 
     def add(self, run: str, result: ProblemResult, writer: DatasetWriter) -> None:
         """Write the rows of a problem and take what is needed of it."""
+        problem = result.problem
+        if reason := self.terms.excludes(problem):
+            self.tally.leave_out(f"{problem.benchmark}: {reason}")
+            if len(self.reasons) < _REASONS:
+                self.reasons.append(f"{problem.problem_id}: {reason}")
+            return
         self.identities.check_pool(result, run)
-        for config, found in rows.rows_of(run, result, self._no_answer).items():
+        for config, found in rows.rows_of(run, result, self._no_answer, self.terms).items():
             for row in found:
                 writer.add(config, row)
         self.tally.add(result)
-        problem = result.problem
-        self.benchmarks.add(benchmark_facts(problem))
+        self.problems[problem.problem_id] = None
+        self.benchmarks.add(benchmark_facts(problem, shows_text=self.terms.shows(problem)))
         self.graded = self.graded or any(o.status == "graded" for o in (*result.outcomes, *result.masked))
         if not self.graded and len(self.reasons) < _REASONS:
             self.reasons.append(f"{problem.problem_id}: {result.reason or 'nothing graded yet'}")
@@ -198,7 +209,7 @@ class _Built:
 def _nothing_made(directory: RunDirectory, reasons: Sequence[str]) -> NothingMadeError:
     return NothingMadeError(
         f"The run {directory.path} has no graded replay to build from ({'; '.join(reasons) or 'no problem yet'}). "
-        "Run it again; failed calls are retried."
+        "Run it again; failed calls are retried, and problems that are left out by choice stay out."
     )
 
 

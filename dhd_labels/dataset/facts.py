@@ -5,11 +5,10 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Collection, Mapping, Sequence
 
-from dhd_labels.benchmarks.registry import NAMES
-from dhd_labels.benchmarks.registry import facts as registered
 from dhd_labels.config import RunConfig
 from dhd_labels.dataset.card import BenchmarkFacts, CardFacts, ProtocolFacts, RoleFacts, RunFacts
 from dhd_labels.dataset.results import Results
+from dhd_labels.dataset.terms import licence_columns
 from dhd_labels.dataset.write import DatasetWriter
 from dhd_labels.records import POOL_SIZE, Problem
 from dhd_labels.replay.directory import RunDirectory
@@ -32,17 +31,17 @@ _SMALL_MODEL = (
 )
 
 
-def benchmark_facts(problem: Problem) -> BenchmarkFacts:
-    """Return what the licence of a problem allows, and whom its benchmark wants to be named."""
-    known = registered(problem.benchmark) if problem.benchmark in NAMES else None
+def benchmark_facts(problem: Problem, *, shows_text: bool) -> BenchmarkFacts:
+    """Return what the licence of a problem allows and asks for, and whether the problem's text is in the data set."""
+    terms = licence_columns(problem)
     return BenchmarkFacts(
         problem.benchmark,
         problem.license,
         problem.train_allowed,
         problem.commercial_use,
-        problem.redistribute_text,
-        known.attribution or None if known else None,
-        bool(known and known.canary),
+        shows_text,
+        terms["attribution"],
+        terms["canary"] is not None,
     )
 
 

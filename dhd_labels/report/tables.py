@@ -59,6 +59,10 @@ class ResultTally:
         self._masking.add(result)
         self._exclusions.add(result)
 
+    def leave_out(self, reason: str) -> None:
+        """Count a problem that was left out as a whole."""
+        self._exclusions.leave_out(reason)
+
     def tables(self) -> tuple[Table, ...]:
         """Return the tables of a run, in reading order, without the exclusions."""
         tables = (tally.table() for tally in (self._cells, self._stability, self._accuracy, self._disagreement))
@@ -213,6 +217,10 @@ class ExclusionTally:
 
     def __init__(self) -> None:
         self._reasons: Counter[tuple[str, str]] = Counter()
+
+    def leave_out(self, reason: str) -> None:
+        """Count a problem that was left out as a whole."""
+        self._reasons["problem", reason] += 1
 
     def add(self, result: ProblemResult) -> None:
         """Count what a problem lacks."""
