@@ -7,42 +7,29 @@ another order, leaves the files of the others as they are.
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dhd_labels.config import RunConfig
 from dhd_labels.dataset import rows
-from dhd_labels.dataset.card import BenchmarkFacts, CardFacts, ProtocolFacts, RoleFacts, RunFacts, render
+from dhd_labels.dataset.card import BenchmarkFacts, render
+from dhd_labels.dataset.facts import benchmark_facts, card_facts
 from dhd_labels.dataset.header import part_name
+from dhd_labels.dataset.results import results_of
 from dhd_labels.dataset.splits import split_of as split_of_text
 from dhd_labels.dataset.terms import Terms
 from dhd_labels.dataset.write import DatasetWriter, writing_dataset
 from dhd_labels.errors import DhdError, NothingMadeError
-from dhd_labels.records import POOL_SIZE, Problem
+from dhd_labels.records import Problem
 from dhd_labels.replay.collect import ProblemResult, collect
 from dhd_labels.replay.directory import RunDirectory, check_models
-from dhd_labels.replay.plan import FULL_DRAWS, describe
-from dhd_labels.replay.probe import ProbeResult, noise_sentence, read_probes
-from dhd_labels.replay.servers import Served, sentences, spoken
+from dhd_labels.replay.probe import ProbeResult, read_probes
+from dhd_labels.replay.servers import Served
 from dhd_labels.report import tables
 from dhd_labels.report.table import Table
 
 _REASONS = 5
 """Problems that are named when there is nothing to build."""
-_PACKAGES = ("dhd-labels", "datasets", "huggingface-hub", "pyarrow")
-_LIMITS = (
-    "A label belongs to (message, pool, order, integrator), not to a text: another integrator, order or pool may give "
-    "another value.",
-    "Intervals of single messages come from few matched blocks and cover badly; claims need problem-clustered tests "
-    "over many problems.",
-    "Removing a message also makes the pool smaller and the prompt shorter; the value includes both.",
-)
-_SMALL_MODEL = (
-    "The quickstart is a small, real measurement of a 135-million-parameter model on a few easy problems. It shows the "
-    "machinery; it says nothing about large models or hard problems."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +69,8 @@ def build(directories: RunDirectory | Sequence[RunDirectory], out: Path, terms: 
             writer.start_part(part_name(name))
             _add_run(name, directory, built, writer, split_of)
         writer.close()
-        writer.finish(render(card_facts(runs, built, writer)))
+        results = results_of(writer.folder, writer.counts, writer.files)
+        writer.finish(render(card_facts(runs, built.benchmarks, built.tally, built.measured, writer, results)))
     return BuildReport(len(built.problems), next(iter(built.problems)), built.tally.tables(), built.tally.exclusions())
 
 
@@ -187,16 +175,15 @@ class _Built:
         self._no_answer = next(iter(runs.values())).config.outcomes.no_answer
         self.tally = tables.ResultTally(self._no_answer)
         self.identities = _Identities(runs)
-        self.benchmarks: dict[BenchmarkFacts, None] = {}
+        self.benchmarks: set[BenchmarkFacts] = set()
         self.problems: dict[str, None] = {}
-        self.probes: dict[str, Mapping[str, ProbeResult | None]] = {}
-        self.served: dict[str, Sequence[Served]] = {}
+        self.measured: dict[str, tuple[Mapping[str, ProbeResult | None], Sequence[Served]]] = {}
         self.graded = False
         self.reasons: list[str] = []
 
     def start(self, run: str, probes: Mapping[str, ProbeResult | None], served: Sequence[Served]) -> None:
         """Begin with the results of a run."""
-        self.probes[run], self.served[run] = probes, served
+        self.measured[run] = probes, served
         self.graded, self.reasons = False, []
 
     def add(self, run: str, result: ProblemResult, writer: DatasetWriter) -> None:
@@ -213,15 +200,7 @@ class _Built:
                 writer.add(config, row)
         self.tally.add(result)
         self.problems[problem.problem_id] = None
-        self.benchmarks[
-            BenchmarkFacts(
-                problem.benchmark,
-                problem.license,
-                problem.train_allowed,
-                problem.commercial_use,
-                self.terms.shows(problem),
-            )
-        ] = None
+        self.benchmarks.add(benchmark_facts(problem, shows_text=self.terms.shows(problem)))
         self.graded = self.graded or any(o.status == "graded" for o in (*result.outcomes, *result.masked))
         if not self.graded and len(self.reasons) < _REASONS:
             self.reasons.append(f"{problem.problem_id}: {result.reason or 'nothing graded yet'}")
@@ -246,61 +225,3 @@ def read_results(directory: RunDirectory) -> Iterator[ProblemResult]:
         yield from collect(store, directory.config, directory.models)
     finally:
         store.close()
-
-
-def card_facts(runs: Mapping[str, RunDirectory], built: _Built, writer: DatasetWriter) -> CardFacts:
-    """Return what the card of a data set states, once its files are closed."""
-    benchmarks = sorted(built.benchmarks, key=repr)
-    small = any(b.benchmark == "quickstart" for b in benchmarks)
-    said = dict.fromkeys(line for name in runs for line in sentences(built.served[name]))
-    return CardFacts(
-        title=f"DHD labels: {', '.join(dict.fromkeys(d.config.name for d in runs.values()))}",
-        runs=tuple(_run(name, directory, built) for name, directory in runs.items()),
-        benchmarks=benchmarks,
-        license=_overall_license(benchmarks),
-        tables=built.tally.tables(),
-        exclusions=built.tally.exclusions(),
-        limits=(*((_SMALL_MODEL,) if small else ()), *_LIMITS, *said),
-        rows=writer.counts,
-        digests=writer.digests,
-        files=writer.files,
-        sha256=writer.sha256,
-        versions={name: importlib.metadata.version(name) for name in _PACKAGES},
-    )
-
-
-def _run(name: str, directory: RunDirectory, built: _Built) -> RunFacts:
-    config = directory.config
-    return RunFacts(
-        run=name,
-        roles=[_role(directory, role) for role in config.bound_roles],
-        actor=config.actor,
-        integrator=directory.integrator,
-        protocol=_protocol(config),
-        noise=noise_sentence(config, built.probes[name]),
-        seed=config.seed,
-        servers=[(item.role, item.model, spoken(item.says), item.calls) for item in built.served[name]],
-    )
-
-
-def _role(directory: RunDirectory, name: str) -> RoleFacts:
-    role, identity = directory.config.role(name), directory.identities[name]
-    return RoleFacts(
-        role=name,
-        engine=f"{identity.kind} {identity.version}",
-        model=identity.model,
-        answered_as=identity.comes_back,
-        revision=identity.revision,
-        temperature=role.temperature,
-        top_p=role.top_p,
-        max_tokens=role.max_tokens,
-    )
-
-
-def _protocol(config: RunConfig) -> ProtocolFacts:
-    return ProtocolFacts(POOL_SIZE, config.protocol.blocks, FULL_DRAWS, describe(config))
-
-
-def _overall_license(benchmarks: Sequence[BenchmarkFacts]) -> str:
-    licenses = {b.license for b in benchmarks}
-    return licenses.pop() if len(licenses) == 1 and "unknown" not in licenses else "other"

@@ -19,7 +19,9 @@ from dhd_labels.errors import DhdError
 
 CARD_NAME = "README.md"
 SIMULATION_NAME = "simulation.json"
-"""The one further file a data set of ours can have: a simulation's true effects."""
+"""A further file that a data set of ours can have: a simulation's true effects."""
+FIGURES = ("accuracy_by_k", "mean_value", "same_problem_selection", "flips")
+"""Figures that a card can show, by the table of `stats` that they draw, the most wanted first."""
 KEY = "dhd_labels"
 WHOLE = "all"
 """The part of a data set whose rows are not kept apart by run."""
@@ -56,6 +58,11 @@ def data_path(config: str, split: str, part: str = WHOLE, number: int = 0) -> st
         number: number of the file, from 0, among those of the part.
     """
     return f"{config}/{split}-{part}-{number:05d}.parquet"
+
+
+def figure_path(name: str) -> str:
+    """Return the path of a figure of the card inside the data set."""
+    return f"figures/{name}.png"
 
 
 def part_name(run: str) -> str:
@@ -143,7 +150,8 @@ def check_version(header: Header, where: str) -> None:
 def data_files(folder: Path) -> list[str]:
     """Return the paths of a data set's own files in a folder, sorted; other files there do not count."""
     tables = [path.relative_to(folder).as_posix() for name in CONFIGS for path in (folder / name).glob("*.parquet")]
-    return sorted([*tables, *(name for name in (CARD_NAME, SIMULATION_NAME) if (folder / name).is_file())])
+    others = (CARD_NAME, SIMULATION_NAME, *map(figure_path, FIGURES))
+    return sorted([*tables, *(name for name in others if (folder / name).is_file())])
 
 
 def empty_rows() -> dict[str, int]:

@@ -42,7 +42,7 @@ class DatasetWriter:
         split_of: Mapping[str, str],
         extra_columns: Mapping[str, Sequence[Column]],
     ) -> None:
-        self._folder, self._split_of = folder, split_of
+        self.folder, self._split_of = folder, split_of
         self._part, self._parts = WHOLE, {WHOLE}
         self._configs = {config: _ConfigRows(config, tuple(extra_columns.get(config, ()))) for config in configs}
         self._open: dict[tuple[str, str], _Shards] = {}
@@ -71,7 +71,7 @@ class DatasetWriter:
         taken = self._configs[config]
         split = taken.place(row, self._split_of)
         if (config, split) not in self._open:
-            self._open[config, split] = _Shards(self._folder, taken, split, self._part)
+            self._open[config, split] = _Shards(self.folder, taken, split, self._part)
         self._open[config, split].add(row)
 
     @property
@@ -113,9 +113,9 @@ class DatasetWriter:
         """
         self.close()
         check_card(card, self.counts, self.files, self.sha256)
-        write_file(self._folder / CARD_NAME, plain_text(card))
+        write_file(self.folder / CARD_NAME, plain_text(card))
         if simulation is not None:
-            write_file(self._folder / SIMULATION_NAME, simulation)
+            write_file(self.folder / SIMULATION_NAME, simulation)
         self.finished = True
 
 

@@ -20,6 +20,7 @@ COPIES = (
     "No two draws of one input differ in a single character: they look like copies, not like repeats, and then the "
     "blocks measure nothing that one draw does not."
 )
+ACCURACY = "Accuracy by arm"
 _AT_ONCE = 1_000_000
 """Draws that a bootstrap holds at once."""
 ARM_FAMILIES = (
@@ -167,7 +168,7 @@ class AccuracyTally:
         note = "Mean over problems; the interval resamples problems."
         if self._shared:
             note += f" {self._shared} draws share the answer of another arm that shows the same messages."
-        return Table("Accuracy by arm", columns, rows, note)
+        return Table(ACCURACY, columns, rows, note)
 
     def _row(self, family: str) -> tuple[str, ...]:
         means, statuses = np.asarray(self._means[family]), self._statuses[family]
