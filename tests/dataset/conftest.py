@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.dataset.samples import write
-from tests.hub_stub import HubStub, running
+from tests.hub import HubStub, running
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from dhd_labels.dataset.schema import CONFIGS, SPLITS
 from dhd_labels.errors import DhdError
 from tests.dataset.samples import row, write
 from tests.dataset.test_publish import child
-from tests.hub_stub import HubStub
+from tests.hub import HubStub
 
 
 @pytest.mark.parametrize("config", ["messages", "replays", "problems", "masking"])

@@ -11,7 +11,7 @@ import pytest
 from dhd_labels.dataset.publish import push
 from dhd_labels.errors import DhdError
 from tests.dataset.samples import row, rows, write
-from tests.hub_stub import TOKEN, HubStub, Repo
+from tests.hub import TOKEN, HubStub, Repo
 
 PRELUDE = """
 import sys
@@ -43,7 +43,7 @@ def child(hub: HubStub, labels: Path, code: str, token: str | None = TOKEN) -> s
 
 @pytest.mark.parametrize("lfs_above", [1 << 30, 1000], ids=["regular", "lfs"])
 def test_push_makes_one_private_commit_and_loads_back_equal(hub: HubStub, labels: Path, lfs_above: int) -> None:
-    hub.lfs_above = lfs_above
+    hub.lfs_above, hub.lfs_suffixes = lfs_above, ()
     (labels / "secret.txt").write_text("not part of the data set")
     out = child(
         hub,
