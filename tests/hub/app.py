@@ -94,7 +94,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return True
         if fault.cut == "upload":
-            self.rfile.read(int(self.headers.get("Content-Length") or 2) // 2)
+            self.rfile.read(int(self.headers.get("Content-Length") or 0) // 2)
             self.close_connection = True
             return True
         return False
