@@ -148,21 +148,21 @@ def show(
 
 @app.command()
 def build(
-    run_dir: RunDir,
+    run_dirs: Annotated[list[Path], typer.Argument(metavar="RUN_DIR...", help="Directories that `run` wrote.")],
     out: Annotated[Path, typer.Option(metavar="DATASET_DIR", help="Folder of the data set.")],
 ) -> None:
-    """Build the data set of a run: Parquet, a card, tables. Asks no model."""
+    """Build the data set of one or several runs: Parquet, a card, tables. Asks no model."""
     from dhd_labels.dataset.build import build as build_dataset
     from dhd_labels.replay.directory import open_run
 
-    report = build_dataset(open_run(run_dir), out)
+    report = build_dataset([open_run(run_dir) for run_dir in run_dirs], out)
     screen = console()
     for table in (*report.tables, report.exclusions):
         screen.print(table.to_rich())
     lines = (
         f"Data set: {out} (card: {out / 'README.md'})",
         f'Load it:    datasets.load_dataset("{out}", "messages")',
-        f"Look:       python -m dhd_labels show {run_dir} {report.first}",
+        f"Look:       python -m dhd_labels show {run_dirs[0]} {report.first}",
         f"Train next: python -m training.fit --selector lgbm --labels {out}",
         f"Publish:    python -m dhd_labels push {out} --repo ORG/NAME",
     )

@@ -1,7 +1,12 @@
-"""Build a data set folder from a run directory. The store in, Parquet and a card out; no model is asked."""
+"""Build a data set folder from run directories. The stores in, Parquet and a card out; no model is asked.
+
+Each run has files of its own, whose bytes depend on that run alone: adding a run to a data set, or giving the runs in
+another order, leaves the files of the others as they are.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,10 +15,11 @@ from pathlib import Path
 from dhd_labels.config import RunConfig
 from dhd_labels.dataset import rows
 from dhd_labels.dataset.card import BenchmarkFacts, CardFacts, ProtocolFacts, RoleFacts, RunFacts, render
-from dhd_labels.dataset.schema import CONFIGS
-from dhd_labels.dataset.write import DatasetWriter, RowDigest, writing_dataset
-from dhd_labels.errors import NothingMadeError
-from dhd_labels.records import POOL_SIZE
+from dhd_labels.dataset.header import part_name
+from dhd_labels.dataset.splits import split_of as split_of_text
+from dhd_labels.dataset.write import DatasetWriter, writing_dataset
+from dhd_labels.errors import DhdError, NothingMadeError
+from dhd_labels.records import POOL_SIZE, Problem
 from dhd_labels.replay.collect import ProblemResult, collect
 from dhd_labels.replay.directory import RunDirectory, check_models
 from dhd_labels.replay.plan import FULL_DRAWS, describe
@@ -48,47 +54,152 @@ class BuildReport:
     exclusions: Table
 
 
-def build(directory: RunDirectory, out: Path) -> BuildReport:
-    """Write the data set of a run. The results are read once, problem by problem, and not kept.
+def run_name(directory: RunDirectory) -> str:
+    """Return the name of a run in the data set: that of its config, and the start of the digest of what decides it."""
+    return f"{directory.config.name}-{directory.digest[:8]}"
+
+
+def build(directories: RunDirectory | Sequence[RunDirectory], out: Path) -> BuildReport:
+    """Write the data set of one or several runs. The results are read once, problem by problem, and not kept.
+
+    Args:
+        directories: the runs, in any order.
+        out: the folder of the data set.
 
     Raises:
-        NothingMadeError: no problem of the run has a replayed pool yet.
-        DhdError: the store is damaged, or the folder cannot be written.
+        NothingMadeError: no problem of a run has a replayed pool yet.
+        DhdError: the same run twice, one pool in two runs, one id for two problems, runs that count a missing answer
+            differently, a damaged store or one of another format, or a folder that cannot be written.
+    """
+    runs = _in_order([directories] if isinstance(directories, RunDirectory) else directories)
+    split_of: dict[str, str] = {}
+    built = _Built(runs)
+    with writing_dataset(out, split_of=split_of) as writer:
+        for name, directory in runs.items():
+            writer.start_part(part_name(name))
+            _add_run(name, directory, built, writer, split_of)
+        writer.close()
+        writer.finish(render(card_facts(runs, built, writer)))
+    return BuildReport(len(split_of), next(iter(split_of)), built.tally.tables(), built.tally.exclusions())
+
+
+def _in_order(directories: Sequence[RunDirectory]) -> dict[str, RunDirectory]:
+    """Return the runs by name, sorted."""
+    found: dict[str, RunDirectory] = {}
+    for directory in directories:
+        name = run_name(directory)
+        if name in found:
+            raise DhdError(
+                f"The runs of a data set must differ, but {found[name].path} and {directory.path} are both {name!r}: "
+                "the same config, models and seed. Name each run once; to repeat a run, give it another seed."
+            )
+        found[name] = directory
+    rules = {found[name].config.outcomes.no_answer: found[name].path for name in sorted(found)}
+    if len(rules) > 1:
+        raise DhdError(
+            "The runs of a data set must have one rule for a missing answer ('outcomes.no_answer'), but "
+            f"{' and '.join(f'{path} has {rule!r}' for rule, path in rules.items())}. It may change without a new run: "
+            "set it alike in their run files."
+        )
+    return dict(sorted(found.items()))
+
+
+def _add_run(
+    name: str, directory: RunDirectory, built: _Built, writer: DatasetWriter, split_of: dict[str, str]
+) -> None:
+    """Write the rows of a run.
+
+    Raises:
+        NothingMadeError: it has no graded replay.
     """
     store = directory.open_store()
     try:
         check_models(directory, store)
-        split_of = rows.splits(store.problems())
-        probes, served = read_probes(store, directory.config), store.servers()
-        built = _Built(directory.config)
-        with writing_dataset(out, split_of=split_of) as writer:
-            for result in collect(store, directory.config, directory.models):
-                built.add(result, writer)
-            if not built.graded:
-                raise _nothing_made(directory, built.reasons)
-            writer.finish(render(card_facts(directory, built, writer.counts, probes, served)))
+        for problem in store.problems():
+            built.identities.check_problem(problem, name)
+            split_of[problem.problem_id] = split_of_text(problem.question)
+        built.start(name, read_probes(store, directory.config), store.servers())
+        for result in collect(store, directory.config, directory.models):
+            built.add(name, result, writer)
+        if not built.graded:
+            raise _nothing_made(directory, built.reasons)
     finally:
         store.close()
-    return BuildReport(len(split_of), next(iter(split_of)), built.tally.tables(), built.tally.exclusions())
+
+
+class _Identities:
+    """What must be told apart across runs: one id is one problem, one label belongs to one run. Keeps digests only."""
+
+    def __init__(self, runs: Mapping[str, RunDirectory]) -> None:
+        self._runs = runs
+        self._several = len(runs) > 1
+        self._problems: dict[str, tuple[bytes, str]] = {}
+        self._labels: dict[bytes, str] = {}
+
+    def check_problem(self, problem: Problem, run: str) -> None:
+        """Refuse an id that stands for another problem in an earlier run.
+
+        Raises:
+            DhdError: it does; both runs are named.
+        """
+        if not self._several:
+            return
+        text = [problem.question, problem.reference, problem.answer_type, *problem.choices]
+        digest = hashlib.sha256("\x1f".join(text).encode(errors="replace")).digest()
+        known, first = self._problems.setdefault(problem.problem_id, (digest, run))
+        if known != digest:
+            raise DhdError(
+                f"The id {problem.problem_id!r} must stand for one problem, but its text, reference or answer type "
+                f"differs between the runs {self._path(first)} and {self._path(run)}. Build them into two data sets."
+            )
+
+    def check_pool(self, result: ProblemResult, run: str) -> None:
+        """Refuse a pool that an earlier run replayed with the same integrator and message order.
+
+        Raises:
+            DhdError: it did; both runs and the pool are named.
+        """
+        if not self._several or result.pool is None:
+            return
+        for integrator, order in result.groups():
+            key = "\x1f".join((result.pool.pool_id, integrator, order)).encode(errors="replace")
+            first = self._labels.setdefault(hashlib.sha256(key).digest()[:16], run)
+            if first != run:
+                raise DhdError(
+                    f"The pool {result.pool.pool_id} of problem {result.problem.problem_id!r} (integrator "
+                    f"{integrator!r}, order {order!r}) must be of one run, but {self._path(first)} and "
+                    f"{self._path(run)} both replayed it: their labels would count its problem twice. "
+                    "Build them into two data sets."
+                )
+
+    def _path(self, run: str) -> str:
+        return str(self._runs[run].path)
 
 
 class _Built:
     """What the card and the tables need of the results that were written."""
 
-    def __init__(self, config: RunConfig) -> None:
-        self._no_answer = config.outcomes.no_answer
+    def __init__(self, runs: Mapping[str, RunDirectory]) -> None:
+        self._no_answer = next(iter(runs.values())).config.outcomes.no_answer
         self.tally = tables.ResultTally(self._no_answer)
-        self.digests = {name: RowDigest() for name in CONFIGS}
+        self.identities = _Identities(runs)
         self.benchmarks: dict[str, BenchmarkFacts] = {}
+        self.probes: dict[str, Mapping[str, ProbeResult | None]] = {}
+        self.served: dict[str, Sequence[Served]] = {}
         self.graded = False
         self.reasons: list[str] = []
 
-    def add(self, result: ProblemResult, writer: DatasetWriter) -> None:
+    def start(self, run: str, probes: Mapping[str, ProbeResult | None], served: Sequence[Served]) -> None:
+        """Begin with the results of a run."""
+        self.probes[run], self.served[run] = probes, served
+        self.graded, self.reasons = False, []
+
+    def add(self, run: str, result: ProblemResult, writer: DatasetWriter) -> None:
         """Write the rows of a problem and take what is needed of it."""
-        for name, found in rows.rows_of(result, self._no_answer).items():
+        self.identities.check_pool(result, run)
+        for config, found in rows.rows_of(run, result, self._no_answer).items():
             for row in found:
-                self.digests[name].add(row)
-                writer.add(name, row)
+                writer.add(config, row)
         self.tally.add(result)
         problem = result.problem
         self.benchmarks[problem.benchmark] = BenchmarkFacts(
@@ -124,38 +235,38 @@ def read_results(directory: RunDirectory) -> Iterator[ProblemResult]:
         store.close()
 
 
-def card_facts(
-    directory: RunDirectory,
-    built: _Built,
-    counts: Mapping[str, Mapping[str, int]],
-    probes: Mapping[str, ProbeResult | None],
-    served: Sequence[Served] = (),
-) -> CardFacts:
-    """Return what the card of a run states."""
-    config = directory.config
-    benchmarks = list(built.benchmarks.values())
+def card_facts(runs: Mapping[str, RunDirectory], built: _Built, writer: DatasetWriter) -> CardFacts:
+    """Return what the card of a data set states, once its files are closed."""
+    benchmarks = [built.benchmarks[name] for name in sorted(built.benchmarks)]
     small = any(b.benchmark == "quickstart" for b in benchmarks)
-    run = RunFacts(
-        run=config.name,
-        roles=[_role(directory, name) for name in config.bound_roles],
-        actor=config.actor,
-        integrator=directory.integrator,
-        protocol=_protocol(config),
-        noise=noise_sentence(config, probes),
-        seed=config.seed,
-        servers=[(item.role, item.model, spoken(item.says), item.calls) for item in served],
-    )
+    said = dict.fromkeys(line for name in runs for line in sentences(built.served[name]))
     return CardFacts(
-        title=f"DHD labels: {config.name}",
-        runs=(run,),
+        title=f"DHD labels: {', '.join(dict.fromkeys(d.config.name for d in runs.values()))}",
+        runs=tuple(_run(name, directory, built) for name, directory in runs.items()),
         benchmarks=benchmarks,
         license=_overall_license(benchmarks),
         tables=built.tally.tables(),
         exclusions=built.tally.exclusions(),
-        limits=(*((_SMALL_MODEL,) if small else ()), *_LIMITS, *sentences(served)),
-        rows=counts,
-        digests={name: digest.hexdigest() for name, digest in built.digests.items()},
+        limits=(*((_SMALL_MODEL,) if small else ()), *_LIMITS, *said),
+        rows=writer.counts,
+        digests=writer.digests,
+        files=writer.files,
+        sha256=writer.sha256,
         versions={name: importlib.metadata.version(name) for name in _PACKAGES},
+    )
+
+
+def _run(name: str, directory: RunDirectory, built: _Built) -> RunFacts:
+    config = directory.config
+    return RunFacts(
+        run=name,
+        roles=[_role(directory, role) for role in config.bound_roles],
+        actor=config.actor,
+        integrator=directory.integrator,
+        protocol=_protocol(config),
+        noise=noise_sentence(config, built.probes[name]),
+        seed=config.seed,
+        servers=[(item.role, item.model, spoken(item.says), item.calls) for item in built.served[name]],
     )
 
 

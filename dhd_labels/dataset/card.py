@@ -16,6 +16,7 @@ from typing import Any
 import jinja2
 
 from dhd_labels.dataset.header import KEY, Files, single_files
+from dhd_labels.dataset.merge import seal
 from dhd_labels.dataset.schema import CONFIGS, DEFAULT_CONFIG, SCHEMA_VERSION, SPLITS, Column
 from dhd_labels.dataset.values import plain_text
 from dhd_labels.errors import DhdError
@@ -109,8 +110,9 @@ class CardFacts:
         rows: config name to split to number of rows; every config and split, zeros too.
         versions: package to version.
         extra_columns: columns beyond `schema.CONFIGS`, as given to `write_dataset`.
-        digests: config name to the digest of its rows, a `write.RowDigest`.
+        digests: config name to a digest of its rows, which changes whenever they do.
         files: config name to split to paths; None for one file a split.
+        sha256: path to the SHA-256 of the file; without it, loading cannot tell an edited file.
     """
 
     title: str
@@ -125,6 +127,7 @@ class CardFacts:
     extra_columns: Mapping[str, Sequence[Column]] = field(default_factory=dict)
     digests: Mapping[str, str] = field(default_factory=dict)
     files: Files | None = None
+    sha256: Mapping[str, str] = field(default_factory=dict)
 
 
 class Markdown(str):
@@ -140,9 +143,11 @@ def render(facts: CardFacts) -> str:
         DhdError: a fact is not a plain value, or the header does not read back as it was written.
         jinja2.UndefinedError: the template names a field that there is not.
     """
-    header = _header(metadata(facts))
+    header = metadata(facts)
     body = _environment().from_string(_template(TEMPLATE)).render(_fields(facts))
-    return plain_text(f"---\n{header}\n---\n\n{body}")
+    card = seal(header, plain_text(body))
+    _check_header(card)
+    return card
 
 
 def metadata(facts: CardFacts) -> dict[str, Any]:
@@ -165,7 +170,7 @@ def metadata(facts: CardFacts) -> dict[str, Any]:
         "tags": TAGS,
         "configs": [_config(config, files[config], facts.digests.get(config)) for config in held],
         "dataset_info": [_info(config, facts.extra_columns.get(config, ())) for config in held],
-        KEY: {"schema_version": SCHEMA_VERSION, "rows": rows},
+        KEY: {"schema_version": SCHEMA_VERSION, "rows": rows, **({"sha256": facts.sha256} if facts.sha256 else {})},
     }
     return {key: plain(value, key) for key, value in data.items()}
 
@@ -189,15 +194,12 @@ def plain(value: Any, name: str) -> Any:
     raise DhdError(f"The {name!r} of the card must be plain values, got {type(value).__name__} {repr(value)[:80]}.")
 
 
-def _header(data: Mapping[str, Any]) -> str:
-    """Return the YAML of the header, checked to read back as the same values with a safe loader."""
-    import yaml
-    from huggingface_hub import DatasetCardData
+def _check_header(card: str) -> None:
+    """Refuse a card that the Hub's client would read or write in another way than it was written."""
+    from huggingface_hub import DatasetCard
 
-    text = str(DatasetCardData(**data).to_yaml())
-    if yaml.safe_load(text) != data:
+    if str(DatasetCard(card)) != card:
         raise DhdError("The YAML header of the card must read back as it was written; this is a bug, please report it.")
-    return text
 
 
 def _config(config: str, paths: Mapping[str, tuple[str, ...]], digest: str | None) -> dict[str, Any]:

@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from dhd_labels.dataset.card import BenchmarkFacts, CardFacts, ProtocolFacts, RoleFacts, RunFacts, render
+from dhd_labels.dataset.header import single_files
 from dhd_labels.dataset.stream import Chunk, stream_dataset
-from dhd_labels.records import POOL_SIZE
+from dhd_labels.dataset.write import content_digest
+from dhd_labels.records import POOL_SIZE, content_id
 from dhd_labels.replay.plan import FULL_DRAWS
 from dhd_labels.report.table import Table
 from dhd_labels.simulate import tables
@@ -58,13 +60,18 @@ def simulate_dataset(plan: Plan, out: Path) -> dict[str, Any]:
     truth = _Truth(plan)
     found: dict[str, Any] = {}
 
-    def finish(counts: dict[str, dict[str, int]], digests: dict[str, str]) -> tuple[str, str]:
+    def finish(counts: dict[str, dict[str, int]], sha256: dict[str, str]) -> tuple[str, str]:
         text = json.dumps(truth.as_json(), indent=2, allow_nan=False)
         found.update(json.loads(text))
-        return render(_card(plan, found, counts, digests)), text + "\n"
+        return render(_card(plan, found, counts, sha256)), text + "\n"
 
     stream_dataset(_chunks(plan, truth), out, finish, extra_columns=tables.EXTRA_COLUMNS)
     return found
+
+
+def run_name(plan: Plan) -> str:
+    """Return the name of the run that a plan stands for."""
+    return f"simulated-{plan.world.name}-{content_id(dataclasses.asdict(plan))[:8]}"
 
 
 def _chunks(plan: Plan, truth: _Truth) -> Iterator[Chunk]:
@@ -73,7 +80,7 @@ def _chunks(plan: Plan, truth: _Truth) -> Iterator[Chunk]:
         size = min(CHUNK_PROBLEMS, plan.problems - first)
         outcomes = simulate_outcomes(plan.world, size, plan.blocks, rng, draws=plan.draws)
         truth.add(outcomes)
-        yield tables.chunk_tables(plan.world, outcomes, first, rng)
+        yield tables.chunk_tables(plan.world, outcomes, first, rng, run_name(plan))
 
 
 @dataclass(slots=True)
@@ -169,13 +176,13 @@ def _ceilings_json(found: Ceilings) -> dict[str, Any]:
     return dataclasses.asdict(found)
 
 
-def _card(plan: Plan, truth: dict[str, Any], counts: dict[str, dict[str, int]], digests: dict[str, str]) -> CardFacts:
+def _card(plan: Plan, truth: dict[str, Any], counts: dict[str, dict[str, int]], sha256: dict[str, str]) -> CardFacts:
     world = plan.world
     integrators = ", ".join(tables.integrator_name(n) for n in range(len(world.integrator_scales)))
     actors = ", ".join(tables.actor_name(n) for n in range(world.actors))
     names = [tables.benchmark_name(n) for n in range(world.benchmarks)]
     run = RunFacts(
-        run=f"simulated-{world.name}",
+        run=run_name(plan),
         roles=[_role("hypothesizer", actors), _role("integrator", integrators)],
         actor=actors,
         integrator=integrators,
@@ -194,7 +201,8 @@ def _card(plan: Plan, truth: dict[str, Any], counts: dict[str, dict[str, int]], 
         rows=counts,
         versions={name: importlib.metadata.version(name) for name in _PACKAGES},
         extra_columns=tables.EXTRA_COLUMNS,
-        digests=digests,
+        digests={config: content_digest(files, sha256) for config, files in single_files(counts).items()},
+        sha256=sha256,
     )
 
 
