@@ -53,6 +53,7 @@ class _Refused(Exception):
 class _Handler(BaseHTTPRequestHandler):
     hub: HubStub
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # head and body in one packet: apart, each answer waits 40 ms for an acknowledgement
 
     def do_GET(self) -> None:
         self._answer()

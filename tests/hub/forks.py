@@ -15,6 +15,7 @@ from typing import Any
 import datasets  # noqa: F401
 import huggingface_hub  # noqa: F401
 import pyarrow.parquet  # noqa: F401
+import scipy.io  # noqa: F401  (a stream of `datasets` imports it)
 from huggingface_hub import HfApi, hf_file_system  # noqa: F401
 
 import dhd_labels.dataset.load
