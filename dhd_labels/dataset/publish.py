@@ -231,6 +231,11 @@ class _Target:
         except Exception as error:
             if status_of(error) in (409, 412):
                 return None
+            if self.create_pr and (is_network_error(error) or (status_of(error) or 0) >= 500):
+                raise DhdError(
+                    f"{explain(error, f'Opening a pull request in {self.repo!r}')} The pull request may be open all "
+                    "the same: look at the page of the data set before you push again."
+                ) from None
             raise
         self._check_committed(plan, done.oid)
         return done.oid, done.pr_url
