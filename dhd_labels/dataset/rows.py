@@ -9,7 +9,7 @@ from dhd_labels.dataset.terms import Terms, Withholding, licence_columns
 from dhd_labels.labels import NoAnswer
 from dhd_labels.protocol.confidence import confidence_level, confidence_reason, confidence_value
 from dhd_labels.protocol.masking import mask_message, restates_answer
-from dhd_labels.records import Mask, MessageLabel, Outcome, Pool, Problem, as_json
+from dhd_labels.records import Mask, MessageLabel, Outcome, Pool, Problem, as_flat_json
 from dhd_labels.replay.collect import ProblemResult
 
 _EVERYTHING = Terms()
@@ -74,7 +74,7 @@ def problem_row(result: ProblemResult) -> dict[str, Any]:
 
 
 def _message_row(problem: Problem, pool: Pool, label: MessageLabel, identity: Mapping[str, Any]) -> dict[str, Any]:
-    message = as_json(pool.messages[label.slot])
+    message = as_flat_json(pool.messages[label.slot])
     confidence = message.pop("confidence")
     del message["raw"]
     status = message.pop("status")
@@ -86,7 +86,7 @@ def _message_row(problem: Problem, pool: Pool, label: MessageLabel, identity: Ma
         "confidence_value": confidence_value(confidence),
         "confidence_reason": confidence_reason(confidence),
         "message_status": status,
-        **as_json(label),
+        **as_flat_json(label),
         "interval_reason": label.trajectory_value_reason,
     }
 
