@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dhd_labels.stats.command import Statistics
     from dhd_labels.stats.rows import Row
 
-MOST_REPLAYS = 3_000_000
+MOST_REPLAYS = 2_000_000
 """Replays up to which the tables of `stats` go on the card: beyond, they take more memory than a build may have."""
 MOST_SYSTEMS = 12
 """Groups of rows that a page has room for."""
