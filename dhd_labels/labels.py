@@ -16,6 +16,7 @@ wrong; `outcomes.no_answer: incorrect` is the one documented exception.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -91,7 +92,7 @@ def _label(pool: Pool, slot: int, verdict: Proposal, draws: Draws, screen_blocks
     status, correct = verdict.status, verdict.correct
     single, why_no_single = _single_effect(draws, slot)
     pairs = _single_draw_pairs(draws, slot, screen_blocks)
-    effect = float(np.mean(pairs)) if pairs else None
+    effect = sum(pairs) / len(pairs) if pairs else None
     blocks = block_effects(draws, slot, screen_blocks)
     value = bootstrap_interval(blocks) if blocks else None
     stability = stability_of(value, len(blocks))
@@ -145,7 +146,7 @@ def _single_effect(draws: Draws, slot: int) -> tuple[float | None, str | None]:
         graded = [value for (name, _, _), value in draws.items() if name == arm.name and value is not None]
         if not graded:
             return None, f"no graded draw of {arm.name}"
-        means.append(float(np.mean(graded)))
+        means.append(sum(graded) / len(graded))
     return means[0] - means[1], None
 
 
@@ -191,6 +192,12 @@ def bootstrap_interval(effects: Sequence[float]) -> Interval:
     Args:
         effects: one effect a block, each a multiple of 1/FULL_DRAWS in [-1, 1]; at least one.
     """
+    return _interval(tuple(sorted(effects)))
+
+
+@functools.lru_cache(100_000)
+def _interval(effects: tuple[float, ...]) -> Interval:
+    """Return the interval of effects in any order; few blocks have few different ones."""
     steps = np.rint(np.asarray(effects) * FULL_DRAWS).astype(int)
     one = np.bincount(steps + FULL_DRAWS, minlength=2 * FULL_DRAWS + 1) / len(steps)
     total = np.ones(1)

@@ -44,6 +44,11 @@ def as_json(record: Any) -> dict[str, Any]:
     return dataclasses.asdict(record)
 
 
+def as_flat_json(record: Any) -> dict[str, Any]:
+    """Return a slotted record without records in it as a plain dictionary: `as_json`, many times as fast."""
+    return {name: getattr(record, name) for name in record.__slots__}
+
+
 @dataclass(frozen=True, slots=True)
 class VisibleProblem:
     """What an actor may see of a problem. It has no reference, so a prompt cannot leak one."""
@@ -128,7 +133,7 @@ class Pool:
     @staticmethod
     def identify(problem_id: str, actor: str, messages: Sequence[Message]) -> str:
         """Return the content id of a pool with these messages."""
-        return content_id({"problem": problem_id, "actor": actor, "messages": [as_json(m) for m in messages]})
+        return content_id({"problem": problem_id, "actor": actor, "messages": [as_flat_json(m) for m in messages]})
 
     @classmethod
     def of(cls, problem_id: str, actor: str, messages: Sequence[Message]) -> Pool:

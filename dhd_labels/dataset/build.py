@@ -7,41 +7,30 @@ another order, leaves the files of the others as they are.
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dhd_labels.config import RunConfig
 from dhd_labels.dataset import rows
-from dhd_labels.dataset.card import BenchmarkFacts, CardFacts, ProtocolFacts, RoleFacts, RunFacts, render
+from dhd_labels.dataset.card import BenchmarkFacts, licence_text, render
+from dhd_labels.dataset.facts import benchmark_facts, card_facts
 from dhd_labels.dataset.header import part_name
+from dhd_labels.dataset.licences import LICENCE_FILE
+from dhd_labels.dataset.results import results_of
 from dhd_labels.dataset.splits import split_of as split_of_text
-from dhd_labels.dataset.write import DatasetWriter, writing_dataset
+from dhd_labels.dataset.terms import Terms
+from dhd_labels.dataset.write import DatasetWriter, write_file, writing_dataset
 from dhd_labels.errors import DhdError, NothingMadeError
-from dhd_labels.records import POOL_SIZE, Problem
+from dhd_labels.records import Problem
 from dhd_labels.replay.collect import ProblemResult, collect
 from dhd_labels.replay.directory import RunDirectory, check_models
-from dhd_labels.replay.plan import FULL_DRAWS, describe
-from dhd_labels.replay.probe import ProbeResult, noise_sentence, read_probes
-from dhd_labels.replay.servers import Served, sentences, spoken
+from dhd_labels.replay.probe import ProbeResult, read_probes
+from dhd_labels.replay.servers import Served
 from dhd_labels.report import tables
 from dhd_labels.report.table import Table
 
 _REASONS = 5
 """Problems that are named when there is nothing to build."""
-_PACKAGES = ("dhd-labels", "datasets", "huggingface-hub", "pyarrow")
-_LIMITS = (
-    "A label belongs to (message, pool, order, integrator), not to a text: another integrator, order or pool may give "
-    "another value.",
-    "Intervals of single messages come from few matched blocks and cover badly; claims need problem-clustered tests "
-    "over many problems.",
-    "Removing a message also makes the pool smaller and the prompt shorter; the value includes both.",
-)
-_SMALL_MODEL = (
-    "The quickstart is a small, real measurement of a 135-million-parameter model on a few easy problems. It shows the "
-    "machinery; it says nothing about large models or hard problems."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,28 +48,34 @@ def run_name(directory: RunDirectory) -> str:
     return f"{directory.config.name}-{directory.digest[:8]}"
 
 
-def build(directories: RunDirectory | Sequence[RunDirectory], out: Path) -> BuildReport:
+def build(directories: RunDirectory | Sequence[RunDirectory], out: Path, terms: Terms | None = None) -> BuildReport:
     """Write the data set of one or several runs. The results are read once, problem by problem, and not kept.
 
     Args:
         directories: the runs, in any order.
         out: the folder of the data set.
+        terms: which texts and problems go into it; by default all that the licences allow.
 
     Raises:
-        NothingMadeError: no problem of a run has a replayed pool yet.
-        DhdError: the same run twice, one pool in two runs, one id for two problems, runs that count a missing answer
-            differently, a damaged store or one of another format, or a folder that cannot be written.
+        NothingMadeError: no problem of a run has a replayed pool yet, or all are left out.
+        DhdError: texts are asked for that no licence lets go out, the same run twice, one pool in two runs, one id for
+            two problems, runs that count a missing answer differently, a damaged store or one of another format, or a
+            folder that cannot be written.
     """
     runs = _in_order([directories] if isinstance(directories, RunDirectory) else directories)
     split_of: dict[str, str] = {}
-    built = _Built(runs)
+    built = _Built(runs, (terms or Terms()).checked())
     with writing_dataset(out, split_of=split_of) as writer:
         for name, directory in runs.items():
             writer.start_part(part_name(name))
             _add_run(name, directory, built, writer, split_of)
         writer.close()
-        writer.finish(render(card_facts(runs, built, writer)))
-    return BuildReport(len(split_of), next(iter(split_of)), built.tally.tables(), built.tally.exclusions())
+        results = results_of(writer.folder, writer.counts, writer.files)
+        facts = card_facts(runs, built.benchmarks, built.tally, built.measured, writer, results)
+        if licences := licence_text(facts):
+            write_file(writer.folder / LICENCE_FILE, licences)
+        writer.finish(render(facts))
+    return BuildReport(len(built.problems), next(iter(built.problems)), built.tally.tables(), built.tally.exclusions())
 
 
 def _in_order(directories: Sequence[RunDirectory]) -> dict[str, RunDirectory]:
@@ -179,36 +174,37 @@ class _Identities:
 class _Built:
     """What the card and the tables need of the results that were written."""
 
-    def __init__(self, runs: Mapping[str, RunDirectory]) -> None:
+    def __init__(self, runs: Mapping[str, RunDirectory], terms: Terms) -> None:
+        self.terms = terms
         self._no_answer = next(iter(runs.values())).config.outcomes.no_answer
         self.tally = tables.ResultTally(self._no_answer)
         self.identities = _Identities(runs)
-        self.benchmarks: dict[str, BenchmarkFacts] = {}
-        self.probes: dict[str, Mapping[str, ProbeResult | None]] = {}
-        self.served: dict[str, Sequence[Served]] = {}
+        self.benchmarks: set[BenchmarkFacts] = set()
+        self.problems: dict[str, None] = {}
+        self.measured: dict[str, tuple[Mapping[str, ProbeResult | None], Sequence[Served]]] = {}
         self.graded = False
         self.reasons: list[str] = []
 
     def start(self, run: str, probes: Mapping[str, ProbeResult | None], served: Sequence[Served]) -> None:
         """Begin with the results of a run."""
-        self.probes[run], self.served[run] = probes, served
+        self.measured[run] = probes, served
         self.graded, self.reasons = False, []
 
     def add(self, run: str, result: ProblemResult, writer: DatasetWriter) -> None:
         """Write the rows of a problem and take what is needed of it."""
+        problem = result.problem
+        if reason := self.terms.excludes(problem):
+            self.tally.leave_out(f"{problem.benchmark}: {reason}")
+            if len(self.reasons) < _REASONS:
+                self.reasons.append(f"{problem.problem_id}: {reason}")
+            return
         self.identities.check_pool(result, run)
-        for config, found in rows.rows_of(run, result, self._no_answer).items():
+        for config, found in rows.rows_of(run, result, self._no_answer, self.terms).items():
             for row in found:
                 writer.add(config, row)
         self.tally.add(result)
-        problem = result.problem
-        self.benchmarks[problem.benchmark] = BenchmarkFacts(
-            problem.benchmark,
-            problem.license,
-            problem.train_allowed,
-            problem.commercial_use,
-            problem.redistribute_text,
-        )
+        self.problems[problem.problem_id] = None
+        self.benchmarks.add(benchmark_facts(problem, shows_text=self.terms.shows(problem)))
         self.graded = self.graded or any(o.status == "graded" for o in (*result.outcomes, *result.masked))
         if not self.graded and len(self.reasons) < _REASONS:
             self.reasons.append(f"{problem.problem_id}: {result.reason or 'nothing graded yet'}")
@@ -217,7 +213,7 @@ class _Built:
 def _nothing_made(directory: RunDirectory, reasons: Sequence[str]) -> NothingMadeError:
     return NothingMadeError(
         f"The run {directory.path} has no graded replay to build from ({'; '.join(reasons) or 'no problem yet'}). "
-        "Run it again; failed calls are retried."
+        "Run it again; failed calls are retried, and problems that are left out by choice stay out."
     )
 
 
@@ -233,61 +229,3 @@ def read_results(directory: RunDirectory) -> Iterator[ProblemResult]:
         yield from collect(store, directory.config, directory.models)
     finally:
         store.close()
-
-
-def card_facts(runs: Mapping[str, RunDirectory], built: _Built, writer: DatasetWriter) -> CardFacts:
-    """Return what the card of a data set states, once its files are closed."""
-    benchmarks = [built.benchmarks[name] for name in sorted(built.benchmarks)]
-    small = any(b.benchmark == "quickstart" for b in benchmarks)
-    said = dict.fromkeys(line for name in runs for line in sentences(built.served[name]))
-    return CardFacts(
-        title=f"DHD labels: {', '.join(dict.fromkeys(d.config.name for d in runs.values()))}",
-        runs=tuple(_run(name, directory, built) for name, directory in runs.items()),
-        benchmarks=benchmarks,
-        license=_overall_license(benchmarks),
-        tables=built.tally.tables(),
-        exclusions=built.tally.exclusions(),
-        limits=(*((_SMALL_MODEL,) if small else ()), *_LIMITS, *said),
-        rows=writer.counts,
-        digests=writer.digests,
-        files=writer.files,
-        sha256=writer.sha256,
-        versions={name: importlib.metadata.version(name) for name in _PACKAGES},
-    )
-
-
-def _run(name: str, directory: RunDirectory, built: _Built) -> RunFacts:
-    config = directory.config
-    return RunFacts(
-        run=name,
-        roles=[_role(directory, role) for role in config.bound_roles],
-        actor=config.actor,
-        integrator=directory.integrator,
-        protocol=_protocol(config),
-        noise=noise_sentence(config, built.probes[name]),
-        seed=config.seed,
-        servers=[(item.role, item.model, spoken(item.says), item.calls) for item in built.served[name]],
-    )
-
-
-def _role(directory: RunDirectory, name: str) -> RoleFacts:
-    role, identity = directory.config.role(name), directory.identities[name]
-    return RoleFacts(
-        role=name,
-        engine=f"{identity.kind} {identity.version}",
-        model=identity.model,
-        answered_as=identity.comes_back,
-        revision=identity.revision,
-        temperature=role.temperature,
-        top_p=role.top_p,
-        max_tokens=role.max_tokens,
-    )
-
-
-def _protocol(config: RunConfig) -> ProtocolFacts:
-    return ProtocolFacts(POOL_SIZE, config.protocol.blocks, FULL_DRAWS, describe(config))
-
-
-def _overall_license(benchmarks: Sequence[BenchmarkFacts]) -> str:
-    licenses = {b.license for b in benchmarks}
-    return licenses.pop() if len(licenses) == 1 and "unknown" not in licenses else "other"

@@ -14,12 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dhd_labels.dataset.licences import LICENCE_FILE
 from dhd_labels.dataset.schema import CONFIGS, SCHEMA_VERSION, SPLITS
 from dhd_labels.errors import DhdError
 
 CARD_NAME = "README.md"
 SIMULATION_NAME = "simulation.json"
-"""The one further file a data set of ours can have: a simulation's true effects."""
+"""A further file that a data set of ours can have: a simulation's true effects."""
+FIGURES = ("accuracy_by_k", "mean_value", "same_problem_selection", "flips")
+"""Figures that a card can show, by the table of `stats` that they draw, the most wanted first."""
 KEY = "dhd_labels"
 WHOLE = "all"
 """The part of a data set whose rows are not kept apart by run."""
@@ -56,6 +59,11 @@ def data_path(config: str, split: str, part: str = WHOLE, number: int = 0) -> st
         number: number of the file, from 0, among those of the part.
     """
     return f"{config}/{split}-{part}-{number:05d}.parquet"
+
+
+def figure_path(name: str) -> str:
+    """Return the path of a figure of the card inside the data set."""
+    return f"figures/{name}.png"
 
 
 def part_name(run: str) -> str:
@@ -128,17 +136,23 @@ def check_version(header: Header, where: str) -> None:
     Raises:
         DhdError: the schema version differs.
     """
-    if header.schema_version != SCHEMA_VERSION:
-        raise DhdError(
-            f"The 'schema_version' of {where} must be {SCHEMA_VERSION!r}, got {header.schema_version!r}. "
-            "Build the data set again with this version of dhd-labels, or install the version that wrote it."
+    found = header.schema_version
+    if found == SCHEMA_VERSION:
+        return
+    if found.isdecimal() and int(found) > int(SCHEMA_VERSION):
+        todo = "A newer version of dhd-labels wrote it: install that version, or ask for an older revision."
+    else:
+        todo = (
+            "An older version of dhd-labels wrote it: build it again with this one, or install the one that wrote it."
         )
+    raise DhdError(f"The 'schema_version' of {where} must be {SCHEMA_VERSION!r}, got {found!r}. {todo}")
 
 
 def data_files(folder: Path) -> list[str]:
     """Return the paths of a data set's own files in a folder, sorted; other files there do not count."""
     tables = [path.relative_to(folder).as_posix() for name in CONFIGS for path in (folder / name).glob("*.parquet")]
-    return sorted([*tables, *(name for name in (CARD_NAME, SIMULATION_NAME) if (folder / name).is_file())])
+    others = (CARD_NAME, LICENCE_FILE, SIMULATION_NAME, *map(figure_path, FIGURES))
+    return sorted([*tables, *(name for name in others if (folder / name).is_file())])
 
 
 def empty_rows() -> dict[str, int]:
@@ -156,4 +170,23 @@ def _why_not(folder: Path) -> str:
         return f"{str(folder)!r} is a file; labels are a data set folder or a Hub id `org/name`."
     if not any(folder.iterdir()):
         return f"The folder {str(folder)!r} is empty."
+    if broken := broken_yaml(folder / CARD_NAME):
+        return f"The card {folder / CARD_NAME} cannot be read: {broken}. Mend it, or restore it from an older version."
     return f"The folder {str(folder)!r} holds no data set of dhd-labels (no {CARD_NAME} with a '{KEY}' entry)."
+
+
+def broken_yaml(card: Path) -> str | None:
+    """Return what is wrong with the YAML header of a card, or None where it is sound or there is none."""
+    import yaml
+
+    try:
+        text = card.read_text(encoding="utf-8")
+        found = re.match(r"\s*---[ \t]*\r?\n(.*?)^---[ \t]*$", text, re.DOTALL | re.MULTILINE)
+        yaml.safe_load(found[1] if found else "")
+    except (OSError, UnicodeDecodeError):
+        return None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f"line {mark.line + 2}: " if mark else ""
+        return f"{line}its header is no valid YAML ({getattr(error, 'problem', None) or error})"
+    return None

@@ -47,7 +47,10 @@ _LICENCE = (
     Column("license", "string", "licence of the problem text"),
     Column("train_allowed", "bool", "whether a model may be trained on this row"),
     Column("commercial_use", "bool", "whether the row may be used commercially; null where that is unsettled"),
-    Column("attribution", "string", "whom to name when the row is used; null where the licence asks for nothing"),
+    Column("attribution", "string", "whom to name when the row is used; null where nobody is named"),
+    Column(
+        "canary", "string", "string by which corpora leave the row out; it stays with the row and out of every prompt"
+    ),
 )
 _TEXTS = (
     Column("text_withheld", "string", "why texts of the row are null although there are some; null where all are here"),

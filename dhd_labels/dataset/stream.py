@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dhd_labels.dataset.header import CARD_NAME, SIMULATION_NAME, data_path, empty_rows, single_files
-from dhd_labels.dataset.place import partial_folder, put_in_place
+from dhd_labels.dataset.place import file_sha256, partial_folder, put_in_place
 from dhd_labels.dataset.schema import CONFIGS, Column
 from dhd_labels.dataset.splits import Split
-from dhd_labels.dataset.write import check_card, extended_schema, file_sha256, write_file
+from dhd_labels.dataset.write import check_card, extended_schema, write_file
 from dhd_labels.errors import DhdError
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 Chunk = Mapping[str, Mapping[Split, "pa.Table"]]
 """Tables by config and split."""
-Finish = Callable[[dict[str, dict[str, int]], dict[str, str]], tuple[str, str | None]]
-"""From (rows by config and split, SHA-256 by path) to (card, text of simulation.json or None)."""
+Finish = Callable[[Path, dict[str, dict[str, int]], dict[str, str]], tuple[str, str | None]]
+"""From (folder of the files, rows by config and split, SHA-256 by path) to (card, text of simulation.json or None)."""
 _GROUP_ROWS = 100_000
 
 
@@ -51,7 +51,7 @@ def stream_dataset(
             counts = _write_chunks(partial, chunks, schemas)
             files = single_files(counts)
             sha256 = {path: file_sha256(partial / path) for splits in files.values() for (path,) in splits.values()}
-            card, simulation = finish(counts, sha256)
+            card, simulation = finish(partial, counts, sha256)
             check_card(card, counts, files, sha256)
             write_file(partial / CARD_NAME, card)
             if simulation is not None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from dhd_labels.dataset.schema import Column
@@ -25,6 +26,8 @@ _BITS = {"int8": 8, "int32": 32, "int64": 64}
 _IDS = ("problem_id", "pool_id", "integrator", "slot", "arm", "block", "draw")
 _TYPES: Mapping[str, tuple[type, ...]] = {"bool": (bool,), "float64": (float, int), **dict.fromkeys(_BITS, (int,))}
 """Python types whose values Arrow converts without a change of meaning; text everywhere else."""
+
+_NUMBERS = {float, int, type(None)}
 
 
 class _WrongValueError(ValueError):
@@ -60,7 +63,8 @@ def arrow_table(rows: Sequence[Row], columns: Sequence[Column], schema: pa.Schem
     """
     import pyarrow as pa
 
-    values = {column.name: [row[column.name] for row in rows] for column in columns}
+    taken = zip(*map(itemgetter(*(column.name for column in columns)), rows), strict=True)
+    values = {column.name: list(found) for column, found in zip(columns, taken, strict=True)}
     for column in columns:
         if column.type == "float64":
             _mend_numbers(values, column, rows, names)
@@ -82,6 +86,8 @@ def plain_text(text: str) -> str:
 def _mend_numbers(values: dict[str, list[Any]], column: Column, rows: Sequence[Row], names: Sequence[str]) -> None:
     """Turn numbers that are not finite into null, with a reason where the row has none."""
     found = values[column.name]
+    if set(map(type, found)) <= _NUMBERS and all(map(math.isfinite, filter(None, found))):
+        return
     for place, value in enumerate(found):
         if value is None or not isinstance(value := _plain(value), float) or math.isfinite(value):
             continue

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dhd_labels.dataset.header import CARD_NAME, SIMULATION_NAME, WHOLE, Files, data_path, empty_rows, parse_header
-from dhd_labels.dataset.place import partial_folder, put_in_place
+from dhd_labels.dataset.place import file_sha256, partial_folder, put_in_place
 from dhd_labels.dataset.schema import CONFIGS, SPLITS, Column, features
 from dhd_labels.dataset.values import Row, arrow_table, check_names, plain_text
 from dhd_labels.errors import DhdError, did_you_mean
@@ -42,7 +42,7 @@ class DatasetWriter:
         split_of: Mapping[str, str],
         extra_columns: Mapping[str, Sequence[Column]],
     ) -> None:
-        self._folder, self._split_of = folder, split_of
+        self.folder, self._split_of = folder, split_of
         self._part, self._parts = WHOLE, {WHOLE}
         self._configs = {config: _ConfigRows(config, tuple(extra_columns.get(config, ()))) for config in configs}
         self._open: dict[tuple[str, str], _Shards] = {}
@@ -71,7 +71,7 @@ class DatasetWriter:
         taken = self._configs[config]
         split = taken.place(row, self._split_of)
         if (config, split) not in self._open:
-            self._open[config, split] = _Shards(self._folder, taken, split, self._part)
+            self._open[config, split] = _Shards(self.folder, taken, split, self._part)
         self._open[config, split].add(row)
 
     @property
@@ -113,9 +113,9 @@ class DatasetWriter:
         """
         self.close()
         check_card(card, self.counts, self.files, self.sha256)
-        write_file(self._folder / CARD_NAME, plain_text(card))
+        write_file(self.folder / CARD_NAME, plain_text(card))
         if simulation is not None:
-            write_file(self._folder / SIMULATION_NAME, simulation)
+            write_file(self.folder / SIMULATION_NAME, simulation)
         self.finished = True
 
 
@@ -322,12 +322,6 @@ def content_digest(files: Mapping[str, tuple[str, ...]], sha256: Mapping[str, st
     """Return the digest of a config's files, given those of each: the same rows give the same files."""
     found = (sha256[path] for split in SPLITS for path in files.get(split, ()))
     return hashlib.sha256("".join(found).encode()).hexdigest()
-
-
-def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_file(path: Path, text: str) -> None:

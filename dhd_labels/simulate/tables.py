@@ -279,6 +279,7 @@ def _licence(rows: int) -> dict[str, pa.Array]:
         "train_allowed": take([True], nothing),
         "commercial_use": take([True], nothing),
         "attribution": take([None], nothing).cast("string"),
+        "canary": take([None], nothing).cast("string"),
         "text_withheld": take([None], nothing).cast("string"),
         "replaced_characters": nothing,
     }

@@ -80,12 +80,15 @@ def run_facts(**changes: Any) -> card.RunFacts:
     return card.RunFacts(**RUN | changes)
 
 
+def licensed(license: str) -> card.BenchmarkFacts:
+    return card.BenchmarkFacts("quickstart", license, True, True, True)
+
+
 def facts(counts: dict[str, dict[str, int]], **changes: Any) -> card.CardFacts:
     given: dict[str, Any] = {
         "title": "Quickstart labels",
         "runs": (run_facts(),),
-        "benchmarks": (card.BenchmarkFacts("quickstart", "apache-2.0", True, True, True),),
-        "license": "apache-2.0",
+        "benchmarks": (licensed("apache-2.0"),),
         "tables": (Table("Taxonomy", ("cell", "n"), (("wrong_helpful", "3"),)),),
         "exclusions": Table("", ("reason", "n"), (("not_renderable", "0"),)),
         "limits": ("Five blocks say little about one message.",),
