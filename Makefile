@@ -31,7 +31,7 @@ else
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install labels test test-vllm check bench calibration clean
+.PHONY: help install labels test test-vllm check card bench calibration clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -93,6 +93,9 @@ check: $(VENV)/.dev ## format, lint and types
 	@$(PY) -m ruff format --check .
 	@$(PY) -m ruff check .
 	@$(PY) -m mypy
+
+card: $(VENV)/.dev ## render the example card in cards/example again
+	@$(PY) -m tests.dataset.example_card
 
 bench: $(VENV)/.dev $(VLLM_VENV)/.dev $(VLLM_WEIGHTS)/config.json ## measure, also on vLLM, and print ratios
 	@$(PY) -m tests.bench

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dhd_labels.dataset import rows
-from dhd_labels.dataset.card import BenchmarkFacts, render
+from dhd_labels.dataset.card import BenchmarkFacts, licence_text, render
 from dhd_labels.dataset.facts import benchmark_facts, card_facts
 from dhd_labels.dataset.header import part_name
+from dhd_labels.dataset.licences import LICENCE_FILE
 from dhd_labels.dataset.results import results_of
 from dhd_labels.dataset.splits import split_of as split_of_text
 from dhd_labels.dataset.terms import Terms
-from dhd_labels.dataset.write import DatasetWriter, writing_dataset
+from dhd_labels.dataset.write import DatasetWriter, write_file, writing_dataset
 from dhd_labels.errors import DhdError, NothingMadeError
 from dhd_labels.records import Problem
 from dhd_labels.replay.collect import ProblemResult, collect
@@ -71,7 +72,10 @@ def build(directories: RunDirectory | Sequence[RunDirectory], out: Path, terms: 
             _add_run(name, directory, built, writer, split_of)
         writer.close()
         results = results_of(writer.folder, writer.counts, writer.files)
-        writer.finish(render(card_facts(runs, built.benchmarks, built.tally, built.measured, writer, results)))
+        facts = card_facts(runs, built.benchmarks, built.tally, built.measured, writer, results)
+        if licences := licence_text(facts):
+            write_file(writer.folder / LICENCE_FILE, licences)
+        writer.finish(render(facts))
     return BuildReport(len(built.problems), next(iter(built.problems)), built.tally.tables(), built.tally.exclusions())
 
 

@@ -17,8 +17,9 @@ from typing import Any
 import jinja2
 
 from dhd_labels.dataset.header import KEY, Files, single_files
-from dhd_labels.dataset.licences import Overall, overall
+from dhd_labels.dataset.licences import OTHER, Overall, overall
 from dhd_labels.dataset.merge import seal
+from dhd_labels.dataset.metadata import check_metadata
 from dhd_labels.dataset.results import CardFigure, Results
 from dhd_labels.dataset.schema import CONFIGS, DEFAULT_CONFIG, SCHEMA_VERSION, SPLITS, Column
 from dhd_labels.dataset.values import plain_text
@@ -158,9 +159,20 @@ def render(facts: CardFacts) -> str:
     """
     header = metadata(facts)
     body = _environment().from_string(_template(TEMPLATE)).render(_fields(facts))
+    check_metadata(header)
     card = seal(header, plain_text(body))
     _check_header(card)
     return card
+
+
+def licence_text(facts: CardFacts) -> str | None:
+    """Return the text of `LICENSE.md`, which the Hub links where the card's licence is `other`; None elsewhere."""
+    if facts.overall.license != OTHER:
+        return None
+    says = "Each row names its own in `license`, with `train_allowed`, `commercial_use` and `attribution`."
+    title = f"# Licences of the rows of {escape(facts.title)}"
+    table = _table(_licences(facts.benchmarks))
+    return plain_text(f"{title}\n\nNo single licence covers all rows. {says}\n\n{table}\n")
 
 
 def metadata(facts: CardFacts) -> dict[str, Any]:

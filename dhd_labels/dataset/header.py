@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dhd_labels.dataset.licences import LICENCE_FILE
 from dhd_labels.dataset.schema import CONFIGS, SCHEMA_VERSION, SPLITS
 from dhd_labels.errors import DhdError
 
@@ -150,7 +151,7 @@ def check_version(header: Header, where: str) -> None:
 def data_files(folder: Path) -> list[str]:
     """Return the paths of a data set's own files in a folder, sorted; other files there do not count."""
     tables = [path.relative_to(folder).as_posix() for name in CONFIGS for path in (folder / name).glob("*.parquet")]
-    others = (CARD_NAME, SIMULATION_NAME, *map(figure_path, FIGURES))
+    others = (CARD_NAME, LICENCE_FILE, SIMULATION_NAME, *map(figure_path, FIGURES))
     return sorted([*tables, *(name for name in others if (folder / name).is_file())])
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from dhd_labels.dataset.header import KEY
 from dhd_labels.dataset.licences import at_least_as_strict
+from dhd_labels.dataset.metadata import check_metadata
 from dhd_labels.dataset.values import plain_text
 from dhd_labels.errors import DhdError
 
@@ -90,9 +91,10 @@ def merge_card(fresh: str, there: str | None) -> MergedCard:
 
 
 def _checked(header: Mapping[str, Any], pieces: Sequence[_Piece]) -> str:
-    """Return a card that the Hub's own client reads, and writes back as it is."""
+    """Return a card that the Hub takes, and that its own client reads and writes back as it is."""
     from huggingface_hub import DatasetCard
 
+    check_metadata(header)
     try:
         card = _joined(header, pieces)
         again = str(DatasetCard(card))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dhd_labels.stats.command import Statistics
     from dhd_labels.stats.rows import Row
 
-MOST_REPLAYS = 3_000_000
+MOST_REPLAYS = 2_000_000
 """Replays up to which the tables of `stats` go on the card: beyond, they take more memory than a build may have."""
 MOST_SYSTEMS = 12
 """Groups of rows that a page has room for."""
@@ -147,10 +147,12 @@ def _grouped(table: Table, *, several: bool) -> Table:
 def _accuracy(rows: Sequence[tuple[str, Row]]) -> Table:
     ks = sorted({row["k"] for _, row in rows})
     cells = {(place, row["k"]): _percent(row, "accuracy") for place, row in rows}
-    problems = {place: str(row["n"]) for place, row in rows}
-    body = tuple((p, problems[p], *(cells.get((p, k), "-") for k in ks)) for p in problems)
+    problems: dict[str, set[int]] = {}
+    for place, row in rows:
+        problems.setdefault(place, set()).add(row["n"])
+    body = tuple((p, _range(n), *(cells.get((p, k), "-") for k in ks)) for p, n in problems.items())
     note = "Accuracy in % by the number K of messages shown, with the 95 % interval that resamples problems."
-    return Table("Accuracy by K", ("#", "draws", *(f"K = {k}" for k in ks)), body, note)
+    return Table("Accuracy by K", ("#", "problems", *(f"K = {k}" for k in ks)), body, note)
 
 
 def _flips(rows: Sequence[tuple[str, Row]]) -> Table:
@@ -187,7 +189,8 @@ def _identical(rows: Sequence[tuple[str, Row]]) -> Table:
 
 def _values(rows: Sequence[tuple[str, Row]]) -> Table:
     body = tuple(
-        (place, row["proposal"], str(row["n"]), str(row["n_problems"]), _value(row, "mean")) for place, row in rows
+        (place, str(row["proposal"]).replace("_", " "), str(row["n"]), str(row["n_problems"]), _value(row, "mean"))
+        for place, row in rows
     )
     columns = ("#", "proposal", "messages", "problems", "mean trajectory value")
     note = "Positive: success is higher with the message than without it. 95 % intervals resample problems."
@@ -272,6 +275,10 @@ def _test_cells(
         f"{removals['expected']:.1f}", _p(removals["p"]), tests,
         *(str(row["found_bh"]) if row else "-" for row in problems),
     )  # fmt: skip
+
+
+def _range(counts: set[int]) -> str:
+    return str(min(counts)) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
 
 
 def _percent(row: Row, name: str, ends: str = "ci_") -> str:

@@ -8,7 +8,22 @@ from typing import Any
 from dhd_labels.dataset import card, schema
 from dhd_labels.dataset.write import count_rows, write_dataset
 from dhd_labels.report.table import Table
+from tests.hub import TOKEN
+from tests.hub.client import Clients
 
+PRELUDE = """
+import sys
+from pathlib import Path
+from dhd_labels.dataset.load import load_frame
+from dhd_labels.dataset.publish import check_repository, check_token, push
+from dhd_labels.errors import DhdError
+folder = Path(sys.argv[1])
+def attempt(call):
+    try:
+        print(call(), flush=True)
+    except DhdError as error:
+        print("DhdError:", error, flush=True)
+"""
 SPLIT_OF = {"p0": "train", "p1": "validation", "p2": "test"}
 
 
@@ -65,11 +80,15 @@ def run_facts(**changes: Any) -> card.RunFacts:
     return card.RunFacts(**RUN | changes)
 
 
+def licensed(license: str) -> card.BenchmarkFacts:
+    return card.BenchmarkFacts("quickstart", license, True, True, True)
+
+
 def facts(counts: dict[str, dict[str, int]], **changes: Any) -> card.CardFacts:
     given: dict[str, Any] = {
         "title": "Quickstart labels",
         "runs": (run_facts(),),
-        "benchmarks": (card.BenchmarkFacts("quickstart", "apache-2.0", True, True, True),),
+        "benchmarks": (licensed("apache-2.0"),),
         "tables": (Table("Taxonomy", ("cell", "n"), (("wrong_helpful", "3"),)),),
         "exclusions": Table("", ("reason", "n"), (("not_renderable", "0"),)),
         "limits": ("Five blocks say little about one message.",),
@@ -85,3 +104,8 @@ def write(out: Path, tables: dict[str, list[dict[str, Any]]] | None = None, **ch
     text = card.render(facts(count_rows(tables, SPLIT_OF), **changes))
     write_dataset(tables, out, split_of=SPLIT_OF, card=text, extra_columns=changes.get("extra_columns", {}))
     return out
+
+
+def child(client: Clients, labels: Path, code: str, token: str | None = TOKEN) -> str:
+    """Run code with the real clients, on a data set folder `folder`; return what it printed."""
+    return client.run(PRELUDE + code, labels, token=token)

@@ -11,6 +11,7 @@ from huggingface_hub import DatasetCard
 
 from dhd_labels.dataset import card, schema
 from dhd_labels.dataset.header import parse_header
+from dhd_labels.dataset.results import CardFigure, Results
 from dhd_labels.errors import DhdError
 from dhd_labels.report.table import Table
 from tests.dataset.samples import facts, run_facts
@@ -20,6 +21,11 @@ ROWS = {
     "replays": {"train": 5, "validation": 0, "test": 0},
     "problems": {"train": 0, "validation": 0, "test": 0},
 }
+
+
+def seal_names(text: str) -> list[str]:
+    names: list[str] = DatasetCard(text).data.to_dict()["dhd_labels"]["sections"]
+    return names
 
 
 def test_the_header_round_trips_and_lists_only_what_can_be_loaded() -> None:
@@ -66,9 +72,11 @@ def test_every_column_is_documented() -> None:
 
 
 def test_the_card_says_what_it_must() -> None:
-    limited = card.BenchmarkFacts("lab-bench", "cc-by-sa-4.0", False, None, False)
+    limited = card.BenchmarkFacts("lab-bench", "cc-by-sa-4.0", False, None, False, "FutureHouse", True)
     text = card.render(facts(ROWS, benchmarks=(limited,)))
-    assert "| lab-bench | cc-by-sa-4.0 | no | unsettled | no |" in text
+    assert "| lab-bench | cc-by-sa-4.0 | no | unsettled | no | yes | FutureHouse |" in text
+    assert "Rows of lab-bench are test data. Keep their canary" in text
+    assert "strictest licence of the rows" in text
     assert "Rows of lab-bench have `train_allowed` false" in text
     assert "The problem text of lab-bench is not redistributed" in text
     for part in (
@@ -79,13 +87,31 @@ def test_the_card_says_what_it_must() -> None:
         "7.3 %",
     ):
         assert part in text
-    assert "| actor | scripted | oracle | oracle | - | 0.7 | 1.0 | 4096 |" in text
+    assert "| actor | scripted | oracle | not stated | 0.7 | 1.0 | 4096 |" in text
     assert "More Information Needed" not in text
     assert "not redistributed" not in card.render(facts(ROWS))
 
 
+def test_licences_without_a_common_one_get_a_file() -> None:
+    """The Hub links LICENSE.md where a page says `other`."""
+    kinds = [card.BenchmarkFacts(f"b{n}", licence, True, True, True) for n, licence in enumerate(("mit", "unknown"))]
+    mixed = facts(ROWS, benchmarks=kinds)
+    header = card.metadata(mixed)
+    assert (header["license"], header["license_link"]) == ("other", "LICENSE.md")
+    assert "No single licence covers all rows" in card.render(mixed)
+    assert "| b1 | unknown |" in str(card.licence_text(mixed))
+    assert card.licence_text(facts(ROWS)) is None
+
+
+def test_a_model_that_answers_under_another_name_is_named_twice() -> None:
+    role = card.RoleFacts("actor", "openai", "big", "big-2026", "0123456789abcdef" * 4, 0.7, 1.0, 9)
+    text = card.render(facts(ROWS, runs=(run_facts(roles=(role,)),)))
+    assert "| actor | openai | big (answers as big-2026) | 0123456789ab | 0.7 | 1.0 | 9 |" in text
+
+
 def test_text_of_users_and_models_cannot_act() -> None:
-    evil = "<script>x</script>\n\n# Heading\n---\n[a](http://evil.example) `c` | {{ facts.seed }} \udc00"
+    evil = "<!-- dhd-labels:end summary -->"
+    evil += "<script>x</script>\n\n# Heading\n---\n[a](http://evil.example) `c` | {{ facts.seed }} \udc00"
     role = card.RoleFacts(evil, evil, evil, evil, evil, 0.0, 1.0, 1)
     text = card.render(
         facts(
@@ -94,6 +120,8 @@ def test_text_of_users_and_models_cannot_act() -> None:
             runs=(run_facts(run=evil, actor=evil, noise=evil, roles=(role,)),),
             limits=(evil,),
             tables=(Table(evil, (evil,), ((evil,),), evil),),
+            benchmarks=(card.BenchmarkFacts(evil, evil, False, False, False, evil, True),),
+            results=Results(note=evil, figures=(CardFigure("figures/x.png", evil, evil, b""),)),
             versions={evil: evil},
         )
     )
@@ -103,6 +131,7 @@ def test_text_of_users_and_models_cannot_act() -> None:
     assert [line for line in body.splitlines() if "](http" in line.replace("\\](http", "")] == [
         "([arXiv 2608.14375](https://arxiv.org/abs/2608.14375))."
     ]
+    assert body.count("<!--") == 2 * len(seal_names(text))
     assert "\\| {{ facts.seed }} \ufffd" in body
     assert DatasetCard(text).data.to_dict()["configs"]
     text.encode()
