@@ -12,14 +12,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from dhd_labels.dataset.header import CARD_NAME, SIMULATION_NAME, Header, data_files, local_header, parse_header
+from dhd_labels.dataset.header import (
+    CARD_NAME,
+    FIGURES,
+    SIMULATION_NAME,
+    Header,
+    data_files,
+    figure_path,
+    local_header,
+    parse_header,
+)
 from dhd_labels.dataset.merge import merge_card
 from dhd_labels.dataset.remote import Content, Remote, content_of, content_of_bytes
 from dhd_labels.dataset.schema import CONFIGS, SCHEMA_VERSION
 from dhd_labels.errors import DhdError
 
 State = Literal["new", "changed", "unchanged", "deleted", "unknown"]
-_OURS = re.compile(rf"(?:{'|'.join(CONFIGS)})/[^/]+\.parquet|{re.escape(SIMULATION_NAME)}")
+_OTHERS = (SIMULATION_NAME, *map(figure_path, FIGURES))
+_OURS = re.compile(rf"(?:{'|'.join(CONFIGS)})/[^/]+\.parquet|{'|'.join(map(re.escape, _OTHERS))}")
 
 
 @dataclass(frozen=True, slots=True)
