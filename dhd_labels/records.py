@@ -7,6 +7,7 @@ has the same identifier on every machine. A missing result is a status with a re
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import unicodedata
@@ -167,26 +168,31 @@ class Arm:
     removed: int | None = None
 
     @classmethod
+    @functools.cache
     def alone(cls) -> Arm:
         """No message: an independent solve (K=0)."""
         return cls("alone", (), 0)
 
     @classmethod
+    @functools.cache
     def only(cls, slot: int) -> Arm:
         """A single message."""
         return cls(f"only-{slot}", (slot,), 1)
 
     @classmethod
+    @functools.cache
     def prefix(cls, k: int) -> Arm:
         """The first k messages; all five are called `full`."""
         return cls("full" if k == POOL_SIZE else f"prefix-{k}", tuple(range(k)), k)
 
     @classmethod
+    @functools.cache
     def full(cls) -> Arm:
         """The whole pool."""
         return cls.prefix(POOL_SIZE)
 
     @classmethod
+    @functools.cache
     def without(cls, slot: int, k: int = POOL_SIZE) -> Arm:
         """The first k messages but one."""
         return cls(f"without-{slot}-of-{k}", tuple(s for s in range(k) if s != slot), k, slot)

@@ -25,6 +25,7 @@ from dhd_labels.records import Problem
 from dhd_labels.replay.collect import ProblemResult, collect
 from dhd_labels.replay.directory import RunDirectory, check_models
 from dhd_labels.replay.probe import ProbeResult, read_probes
+from dhd_labels.replay.readers import read_all
 from dhd_labels.replay.servers import Served
 from dhd_labels.report import tables
 from dhd_labels.report.table import Table
@@ -110,11 +111,13 @@ def _add_run(
     store = directory.open_store()
     try:
         check_models(directory, store)
+        n_problems = 0
         for problem in store.problems():
+            n_problems += 1
             built.identities.check_problem(problem, name)
             split_of[problem.problem_id] = split_of_text(problem.question)
         built.start(name, read_probes(store, directory.config), store.servers())
-        for result in collect(store, directory.config, directory.models):
+        for result in read_all(directory, store, n_problems):
             built.add(name, result, writer)
         if not built.graded:
             raise _nothing_made(directory, built.reasons)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Collection, Iterator
@@ -102,6 +103,7 @@ class NumberVerdict:
     reason: str | None = None
 
 
+@functools.lru_cache(20_000)
 def read_quantity(text: str, allow_charge: bool = False) -> Quantity | None:
     """Read one number with an optional unit ("x = 3.5 \\times 10^{4}~km", "70 million km", "\\frac{1}{17}\\,\\Omega").
 

@@ -62,11 +62,11 @@ def test_a_run_more_leaves_the_files_of_the_others_alone(runs: Sequence[RunDirec
     kept = together[together["run"] == run_name(runs[0])].reset_index(drop=True)
     assert len(together) == 2 * len(alone) and kept.equals(alone)
     listed = header.local_header(tmp_path / "data")
-    assert sorted(listed.paths) == [name for name in header.data_files(tmp_path / "data") if name != header.CARD_NAME]
+    assert sorted(listed.paths) == [name for name in header.data_files(tmp_path / "data") if name.endswith(".parquet")]
     assert set(listed.sha256) == set(listed.paths)
     build(runs[0], tmp_path / "data")
     assert state(tmp_path / "data", runs[0]) == before
-    assert {name for name in header.data_files(tmp_path / "data") if name != header.CARD_NAME} == set(before)
+    assert {name for name in header.data_files(tmp_path / "data") if name.endswith(".parquet")} == set(before)
 
 
 def test_names_of_files_are_safe_and_those_of_runs_tell_them_apart(runs: Sequence[RunDirectory]) -> None:

@@ -128,7 +128,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         simulate_dataset(Plan(world, 30, 2, seed), tmp_path / name)
     names = data_files(tmp_path / "a")
-    assert names == data_files(tmp_path / "b") and len(names) == 11
+    assert names == data_files(tmp_path / "b") and len(names) == 14
     content = {d: {n: (tmp_path / d / n).read_bytes() for n in names if (tmp_path / d / n).exists()} for d in "abc"}
     assert content["a"] == content["b"]
     assert all(content["a"][n] != content["c"].get(n) for n in names if n.startswith(("messages", "replays")))
