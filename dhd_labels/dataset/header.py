@@ -29,6 +29,8 @@ WHOLE = "all"
 Files = Mapping[str, Mapping[str, tuple[str, ...]]]
 """Config name to split to paths."""
 
+_BLOCK = re.compile(r"\s*---[ \t]*\r?\n(.*?)^---[ \t]*$", re.DOTALL | re.MULTILINE)
+
 
 @dataclass(frozen=True, slots=True)
 class Header:
@@ -80,6 +82,8 @@ def parse_header(text: str) -> Header | None:
     """Return the header of a card that dhd-labels wrote, or None for any other text."""
     from huggingface_hub import DatasetCard
 
+    if not _BLOCK.match(text):  # the client would say so on its own, on standard error
+        return None
     try:
         found: Any = DatasetCard(text, ignore_metadata_errors=True).data
         data: dict[str, Any] = found.to_dict()
@@ -181,7 +185,7 @@ def broken_yaml(card: Path) -> str | None:
 
     try:
         text = card.read_text(encoding="utf-8")
-        found = re.match(r"\s*---[ \t]*\r?\n(.*?)^---[ \t]*$", text, re.DOTALL | re.MULTILINE)
+        found = _BLOCK.match(text)
         yaml.safe_load(found[1] if found else "")
     except (OSError, UnicodeDecodeError):
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import datasets
     import pandas as pd
     import pyarrow as pa
+    from huggingface_hub.hf_api import RepoSibling
 
 _INT_DTYPES = {"int8": "Int8", "int16": "Int16", "int32": "Int32", "int64": "Int64"}
 
@@ -98,9 +99,10 @@ def hub_header(ref: RepoRef) -> tuple[Header, str | None]:
 
     try:
         with quiet():
-            revision = ref.revision
+            revision, there = ref.revision, None
             if not constants.HF_HUB_OFFLINE:
-                revision = HfApi().dataset_info(ref.repo, revision=revision, timeout=30).sha
+                there = HfApi().dataset_info(ref.repo, revision=revision, timeout=30, files_metadata=True)
+                revision = there.sha
             card = hf_hub_download(ref.repo, CARD_NAME, repo_type="dataset", revision=revision)
     except Exception as error:
         raise DhdError(explain(error, loading(ref))) from None
@@ -112,7 +114,24 @@ def hub_header(ref: RepoRef) -> tuple[Header, str | None]:
             f"The data set {ref.repo!r} was not made by dhd-labels (its card lacks the '{headers.KEY}' entry)."
         )
     headers.check_version(header, ref.repo)
+    _check_large_files(header, ref, (there and there.siblings) or ())
     return header, revision
+
+
+def _check_large_files(header: Header, ref: RepoRef, files: Iterable[RepoSibling]) -> None:
+    """Refuse large files that are not those of the card. The Hub names the digest of each, so none is fetched for it.
+
+    Raises:
+        DhdError: one differs.
+    """
+    for file in files:
+        wanted, found = header.sha256.get(file.rfilename), file.lfs and file.lfs.sha256
+        if wanted and found and wanted != found:
+            raise DhdError(
+                f"The file {file.rfilename} of the data set {ref.repo!r} must be as it was built, but its SHA-256 is "
+                "not the one in the card: it was edited on the Hub. Take an older revision (org/name@commit), or push "
+                "again."
+            )
 
 
 def _load(path: str, config: str, header: Header, where: str, revision: str | None) -> datasets.DatasetDict:

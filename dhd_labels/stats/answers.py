@@ -12,6 +12,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     import pandas as pd
 
+WITHHELD = -2
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{(.*)\}", re.DOTALL)
 _FONT = re.compile(r"\\(?:text|mathrm|mathbf)\s*\{([^{}]*)\}")
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
@@ -35,12 +36,15 @@ def answer_key(answer: str) -> str:
     return text
 
 
-def answer_classes(problem: npt.NDArray[Any], answers: pd.Series[Any]) -> npt.NDArray[np.int64]:
+def answer_classes(
+    problem: npt.NDArray[Any], answers: pd.Series[Any], withheld: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.int64]:
     """Return the class of each answer: equal numbers where problem and key are equal, -1 without an answer.
 
     Args:
         problem: (n,) code of the problem of each answer.
         answers: (n,) texts, None for none.
+        withheld: (n,) whether there is an answer whose text the data set does not show; its class is `WITHHELD`.
     """
     import pandas as pd
 
@@ -50,4 +54,4 @@ def answer_classes(problem: npt.NDArray[Any], answers: pd.Series[Any]) -> npt.ND
     empty = np.array([name == "" for name in names], dtype=bool)
     of_answer = key[spelling]
     classes, _ = pd.factorize(problem.astype(np.int64) * len(names) + of_answer)
-    return np.where(empty[of_answer], -1, classes).astype(np.int64)
+    return np.where(withheld, WITHHELD, np.where(empty[of_answer], -1, classes)).astype(np.int64)

@@ -82,7 +82,7 @@ class Units:
     proposal: SmallIntArray
     """(n, 5) 1 right, 0 wrong, -1 without a verdict."""
     answer: IntArray
-    """(n, 5) class of equal proposed answers, -1 without one."""
+    """(n, 5) class of equal proposed answers, -1 without one, -2 where its text is withheld."""
     confidence: FloatArray
     """(n, 5) self-reported: the stated fraction, else low 0.25, medium 0.5, high 0.75; NaN when unclear."""
     main: SmallIntArray
@@ -160,7 +160,8 @@ def read_units(source: Source) -> Units:
         return np.asarray(values)[cells].reshape(n, POOL_SIZE)
 
     problem = messages["problem_id"].cat.codes.to_numpy()
-    classes = answer_classes(problem, messages["proposed_answer"])
+    proposed = messages["proposed_answer"]  # a message without an answer has an empty one
+    classes = answer_classes(problem, proposed, proposed.isna().to_numpy(dtype=np.bool_))
     return Units(
         keys=keys,
         proposal=by_slot(_proposal(messages)),
@@ -443,14 +444,16 @@ def _alone_answers(source: Source, keys: pd.DataFrame, draws: int) -> IntArray:
     """Return (n, draws) the class of each independent solve's answer."""
     import pyarrow.compute as pc
 
-    columns = (*UNIT_KEYS, "draw", "answer")
+    columns = (*UNIT_KEYS, "draw", "status", "answer")
     alone = (pc.field("arm") == Arm.alone().name) & pc.field("block").is_null()
     frame = to_frame(source.batches("replays", columns, where=alone), columns)
     found = np.full((len(keys), max(draws, 1)), -1, dtype=np.int64)
     if not frame.empty:
         unit = _units_of(frame, keys)
         problem = keys["problem_id"].cat.codes.to_numpy()[unit]
-        found[unit, frame["draw"].to_numpy(dtype=np.int64)] = answer_classes(problem, frame["answer"])
+        withheld = frame["answer"].isna() & frame["status"].isin(("graded", "undetermined"))
+        classes = answer_classes(problem, frame["answer"], withheld.to_numpy(dtype=np.bool_))
+        found[unit, frame["draw"].to_numpy(dtype=np.int64)] = classes
     return found
 
 

@@ -22,6 +22,7 @@ from dhd_labels.labels import Proposal
 from dhd_labels.records import Arm, Problem
 from dhd_labels.replay.collect import ProblemResult
 from dhd_labels.replay.run import run
+from dhd_labels.stats.command import compute
 from dhd_selectors.features import build_features
 
 QUESTION = "A train leaves at noon and travels north at forty miles an hour; when does it arrive?"
@@ -105,6 +106,14 @@ def test_without_texts_the_numbers_and_labels_stay(tmp_path: Path) -> None:
         assert full["text_withheld"].isna().all()
     messages = load_frame(tmp_path / "none", "messages", schema.SPLITS).assign(answer_type="integer")
     assert (build_features(messages)["has_content"] == 0).all()
+    full, bare = (compute(str(tmp_path / name)) for name in ("all", "none"))
+    for table, name, policy in (
+        ("majority", "diagnostic", "most_common_proposal"),
+        ("budget", "policy", "vote_of_proposals"),
+        ("budget", "policy", "independent_1"),
+    ):
+        votes = [[row["n"] for row in found.table(table).rows if row[name] == policy] for found in (full, bare)]
+        assert min(votes[0]) > 0 and max(votes[1]) == 0, "answers that are not shown are no answers that are wrong"
 
 
 def test_texts_come_on_request_where_the_licence_allows_it_and_with_their_canary() -> None:

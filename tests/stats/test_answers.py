@@ -24,7 +24,7 @@ def test_values_that_only_a_grader_could_equate_stay_apart() -> None:
 
 def test_classes_belong_to_a_problem_and_no_answer_is_none() -> None:
     answers = pd.Series(["7", "7.0", "7", None, "", "8"], dtype=object)
-    found = answer_classes(np.array([0, 0, 1, 1, 1, 1]), answers).tolist()
+    found = answer_classes(np.array([0, 0, 1, 1, 1, 1]), answers, np.zeros(6, dtype=bool)).tolist()
     assert found[0] == found[1] != found[2]
     assert found[3] == found[4] == -1
     assert found[5] not in (found[0], found[2])

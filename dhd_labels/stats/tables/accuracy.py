@@ -10,6 +10,7 @@ import numpy as np
 
 from dhd_labels.records import POOL_SIZE
 from dhd_labels.simulate.label_arrays import nan_mean
+from dhd_labels.stats.answers import WITHHELD
 from dhd_labels.stats.frames import (
     ABSENT,
     ALONE,
@@ -44,12 +45,13 @@ def plurality(classes: IntArray, verdict: FloatArray) -> FloatArray:
         verdict: (n, m) 1 right, 0 wrong, NaN without a verdict.
 
     Returns:
-        0 where no ballot was cast, NaN where a winning answer has no verdict.
+        0 where no ballot was cast, NaN where a winning answer has no verdict, or a ballot is withheld.
     """
     winners = most_common(classes)
     count = winners.sum(axis=1)
     total = np.where(winners, verdict, 0.0).sum(axis=1)
     found: FloatArray = np.divide(total, count, out=np.zeros(len(classes)), where=count > 0)
+    found[(classes == WITHHELD).any(axis=1)] = np.nan
     return found
 
 
