@@ -15,7 +15,7 @@ from dhd_labels.replay.directory import RunDirectory
 from dhd_labels.replay.plan import FULL_DRAWS, describe
 from dhd_labels.replay.probe import ProbeResult, noise_sentence
 from dhd_labels.replay.servers import Served, sentences, spoken
-from dhd_labels.report.tables import ACCURACY, ResultTally
+from dhd_labels.report.tables import ACCURACY, COPIES, ResultTally
 
 _PACKAGES = ("dhd-labels", "datasets", "huggingface-hub", "pyarrow")
 _LIMITS = (
@@ -73,7 +73,7 @@ def card_facts(
         tables=[table for table in counted if table.title == ACCURACY] if results.tables else counted,
         results=results,
         exclusions=tally.exclusions(),
-        limits=(*((_SMALL_MODEL,) if small else ()), *_LIMITS, *said),
+        limits=(*((_SMALL_MODEL,) if small else ()), *((COPIES,) if tally.copies else ()), *_LIMITS, *said),
         rows=writer.counts,
         digests=writer.digests,
         files=writer.files,

@@ -31,7 +31,7 @@ class RepoRef:
 def parse_ref(text: str) -> RepoRef | None:
     """Return what `org/name` or `org/name@revision` names, or None when the text is neither."""
     match = _REPO.fullmatch(text)
-    if match is None or "--" in match["repo"] or ".." in match["repo"]:
+    if match is None or "--" in match["repo"] or ".." in match["repo"] or match["repo"].endswith(".git"):
         return None
     return RepoRef(match["repo"], match["revision"])
 

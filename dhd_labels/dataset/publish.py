@@ -209,7 +209,10 @@ class _Target:
             notes = (*notes, f"The branch {self.revision!r} would be made from main.")
             found = find_repository(self.api, self.repo)
         if found is None:
-            raise DhdError(f"The data set {self.repo!r} was there and is gone. Push again.")
+            raise DhdError(
+                f"The data set {self.repo!r} was there a moment ago, but this token may not see it now. Check "
+                "`hf auth whoami` and the page of the data set, then push again."
+            )
         return planned(local, read_remote(self.api, self.repo, found.sha), self.replace_card, notes)
 
     def _commit(self, local: Local, plan: Plan) -> tuple[str, str | None] | None:

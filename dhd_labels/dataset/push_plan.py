@@ -22,14 +22,15 @@ from dhd_labels.dataset.header import (
     local_header,
     parse_header,
 )
-from dhd_labels.dataset.merge import merge_card
+from dhd_labels.dataset.licences import LICENCE_FILE
+from dhd_labels.dataset.merge import merge_card, read_header
 from dhd_labels.dataset.remote import Content, Remote, content_of, content_of_bytes
 from dhd_labels.dataset.schema import CONFIGS, SCHEMA_VERSION
 from dhd_labels.errors import DhdError
 
 State = Literal["new", "changed", "unchanged", "deleted", "unknown"]
-_OTHERS = (SIMULATION_NAME, *map(figure_path, FIGURES))
-_OURS = re.compile(rf"(?:{'|'.join(CONFIGS)})/[^/]+\.parquet|{'|'.join(map(re.escape, _OTHERS))}")
+_TABLE = re.compile(rf"(?P<config>{'|'.join(CONFIGS)})/(?:[a-z]+-(?P<run>.+)-\d+|[^/]+)\.parquet")
+_OTHERS = frozenset({SIMULATION_NAME, *map(figure_path, FIGURES)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,12 @@ def read_folder(folder: Path) -> Local:
         raise DhdError(f"The data set in {folder} cannot be read: {error}. Nothing was sent.") from None
     local = Local(folder, header, card, contents, marks)
     local.check_unchanged()
+    edited = [path for path, sha256 in header.sha256.items() if path in contents and contents[path].sha256 != sha256]
+    if edited:
+        raise DhdError(
+            f"The file {folder / edited[0]} is not the one that its card was written for: it was edited or damaged. "
+            "Nothing was sent. Restore it, or build the data set again."
+        )
     return local
 
 
@@ -135,9 +142,15 @@ def planned(local: Local, there: Remote, replace_card: bool, notes: tuple[str, .
         notes = (*notes, f"Edited by people and kept in the card: {', '.join(merged.kept)}.")
     contents = {**local.contents, CARD_NAME: content_of_bytes(merged.text.encode())}
     states: dict[str, State] = {path: _state(content, path, there) for path, content in contents.items()}
-    gone = (path for path in there.files if path not in contents and _OURS.fullmatch(path))
-    states |= dict.fromkeys(gone, "deleted")
+    states |= dict.fromkeys((path for path in there.files if path not in contents and _stale(path, there)), "deleted")
     return Plan(there.head, merged.text, contents, states, there, notes)
+
+
+def _stale(path: str, there: Remote) -> bool:
+    """Whether only an earlier push can have brought a file: rows that were taken out must not stay behind."""
+    if path == LICENCE_FILE:
+        return there.card is not None and read_header(there.card).get("license_link") == LICENCE_FILE
+    return path in _OTHERS or _TABLE.fullmatch(path) is not None
 
 
 def _state(content: Content, path: str, there: Remote) -> State:
@@ -166,20 +179,22 @@ def _about_the_other(ours: Header, there: Remote) -> Iterator[str]:
             f"The data set on the Hub of schema_version {header.schema_version!r} is replaced by one of "
             f"{SCHEMA_VERSION!r}; it stays at commit {there.head}."
         )
-    gone = sorted(_runs(header) - _runs(ours))
+    gone = _runs(header) - _runs(ours)
+    runs = {run: sorted(config for config, of in gone if of == run) for run in sorted({run for _, run in gone})}
     if gone:
-        yield f"No longer in the data set: {some(gone)}; they stay at commit {there.head}."
+        names = [f"{run} ({', '.join(configs)})" for run, configs in runs.items()]
+        yield f"No longer in the data set: {some(names)}. Their rows stay at commit {there.head}."
 
 
 def _version(text: str) -> float:
     """Return a schema version as a number; one that is none counts as newer than all."""
-    return float(text) if text.isdigit() else float("inf")
+    return float(text) if text.isdecimal() else float("inf")
 
 
-def _runs(header: Header) -> set[str]:
+def _runs(header: Header) -> set[tuple[str, str]]:
     """Return config and run of every file that a header lists, as its path has them."""
-    paths = re.compile(r"(?P<config>[^/]+)/[a-z]+-(?P<run>.+)-\d+\.parquet")
-    return {f"{found['config']} of {found['run']}" for path in header.paths if (found := paths.fullmatch(path))}
+    found = (_TABLE.fullmatch(path) for path in header.paths)
+    return {(match["config"], match["run"]) for match in found if match and match["run"]}
 
 
 def _check_listed(header: Header, paths: Iterable[str], folder: Path) -> None:

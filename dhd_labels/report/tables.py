@@ -69,6 +69,11 @@ class ResultTally:
         studies = (self._sensitivity.table(), self._masking.table())
         return (*tables, *(table for table in studies if table.rows))
 
+    @property
+    def copies(self) -> bool:
+        """Whether the repeats look like copies of one another."""
+        return self._disagreement.copies
+
     def exclusions(self) -> Table:
         """Return everything that was left out, by reason."""
         return self._exclusions.table()
@@ -202,13 +207,18 @@ class DisagreementTally:
         self._same += same
         self._drawn += drawn
 
+    @property
+    def copies(self) -> bool:
+        """Whether no two draws of one input differ in a single character."""
+        return self._drawn > 0 and self._same == self._drawn
+
     def table(self) -> Table:
         """Return the rate with its interval."""
         differ, compared = self._differ, self._compared
         texts = f"{self._same} of {self._drawn}"
         row = (str(differ), str(compared), _percent(differ, compared), _wilson(differ, compared), texts)
         columns = ("blocks that differ", "blocks compared", "rate %", "Wilson 95 %", "pairs of the same text")
-        note = COPIES if self._drawn and self._same == self._drawn else ""
+        note = COPIES if self.copies else ""
         return Table("Identical-input disagreement", columns, (row,), note)
 
 

@@ -166,7 +166,8 @@ def test_a_dry_run_without_a_token_asks_nobody(
 
 
 @pytest.mark.parametrize(
-    "repo", ["labels", "a/b/c", "org/", "/labels", "org/la bels", "org/..", "-o/x", "org/x@v1", ""]
+    "repo",
+    ["labels", "a/b/c", "org/", "/labels", "org/la bels", "org/..", "-o/x", "org/x@v1", "org/x.git", "o--g/x", ""],
 )
 def test_bad_repository_ids_are_refused(labels: Path, repo: str) -> None:
     with pytest.raises(DhdError, match="The repository must be 'org/name'"):

@@ -87,6 +87,9 @@ class Clients:
                 self._pids[said["number"] - 1].set_result(said["pid"])
             else:
                 self._children[said["number"]].status.set_result(said["status"])
+        for waiting in (*self._pids, *(child.status for child in self._children.values())):
+            if not waiting.done():
+                waiting.set_exception(RuntimeError("the process that forks ended"))
 
     def close(self) -> None:
         """End the process."""
