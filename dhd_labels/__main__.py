@@ -148,21 +148,36 @@ def show(
 
 @app.command()
 def build(
-    run_dir: RunDir,
+    run_dirs: Annotated[list[Path], typer.Argument(metavar="RUN_DIR...", help="Directories that `run` wrote.")],
     out: Annotated[Path, typer.Option(metavar="DATASET_DIR", help="Folder of the data set.")],
+    no_text: Annotated[
+        bool, typer.Option("--no-text", help="Leave out all free text; numbers, verdicts and labels stay.")
+    ] = False,
+    exclude_noncommercial: Annotated[
+        bool,
+        typer.Option(
+            "--exclude-noncommercial", help="Leave out rows whose commercial use is not allowed, or not settled."
+        ),
+    ] = False,
+    redistribute_text: Annotated[
+        list[str] | None,
+        typer.Option(metavar="BENCHMARK", help="Include its problem texts, where its licence allows that on request."),
+    ] = None,
 ) -> None:
-    """Build the data set of a run: Parquet, a card, tables. Asks no model."""
+    """Build the data set of one or several runs: Parquet, a card, tables. Asks no model."""
     from dhd_labels.dataset.build import build as build_dataset
+    from dhd_labels.dataset.terms import Terms
     from dhd_labels.replay.directory import open_run
 
-    report = build_dataset(open_run(run_dir), out)
+    terms = Terms(not no_text, not exclude_noncommercial, tuple(redistribute_text or ()))
+    report = build_dataset([open_run(run_dir) for run_dir in run_dirs], out, terms)
     screen = console()
     for table in (*report.tables, report.exclusions):
         screen.print(table.to_rich())
     lines = (
         f"Data set: {out} (card: {out / 'README.md'})",
         f'Load it:    datasets.load_dataset("{out}", "messages")',
-        f"Look:       python -m dhd_labels show {run_dir} {report.first}",
+        f"Look:       python -m dhd_labels show {run_dirs[0]} {report.first}",
         f"Train next: python -m training.fit --selector lgbm --labels {out}",
         f"Publish:    python -m dhd_labels push {out} --repo ORG/NAME",
     )

@@ -39,14 +39,31 @@ def run(
     return run_config(resolved, Path(run_dir or Path("runs") / resolved.name), limit=limit, max_cost=max_cost)
 
 
-def build(run_dir: str | Path, out: str | Path) -> BuildReport:
-    """Write the data set of a run and return how many problems it holds, and the tables of its card.
+def build(
+    run_dirs: str | Path | Sequence[str | Path],
+    out: str | Path,
+    *,
+    texts: bool = True,
+    noncommercial: bool = True,
+    redistribute_text: Sequence[str] = (),
+) -> BuildReport:
+    """Write the data set of one or several runs; return how many problems it holds, and the tables of its card.
+
+    Args:
+        run_dirs: one run directory, or several in any order.
+        out: the folder of the data set.
+        texts: whether free texts go into it; numbers, slots, verdicts and labels always do.
+        noncommercial: whether rows stay whose commercial use is not allowed, or not settled.
+        redistribute_text: benchmarks whose problem texts go into it although they are withheld by default.
 
     Raises:
-        NothingMadeError: no problem of the run has a replayed pool yet.
-        DhdError: no run there, a damaged store, or a folder that cannot be written.
+        NothingMadeError: no problem of a run has a replayed pool yet, or all are left out.
+        DhdError: no run there, the same run twice, a damaged store, or a folder that cannot be written.
     """
     from dhd_labels.dataset.build import build as build_dataset
+    from dhd_labels.dataset.terms import Terms
     from dhd_labels.replay.directory import open_run
 
-    return build_dataset(open_run(Path(run_dir)), Path(out))
+    terms = Terms(texts, noncommercial, tuple(redistribute_text))
+    chosen = [run_dirs] if isinstance(run_dirs, str | Path) else run_dirs
+    return build_dataset([open_run(Path(directory)) for directory in chosen], Path(out), terms)

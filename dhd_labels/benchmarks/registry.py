@@ -60,6 +60,7 @@ class RegistryFacts:
         train_allowed: whether a model may be trained on the rows.
         commercial_use: whether rows may be used commercially; None is unsettled.
         redistribute_text: whether problem text goes into a published data set by default.
+        text_on_request: whether the licence lets the text be published when a build asks for it (share-alike).
         canary: whether rows carry a canary string, which must stay with them and out of every prompt.
     """
 
@@ -74,6 +75,7 @@ class RegistryFacts:
     train_allowed: bool
     commercial_use: bool | None
     redistribute_text: bool
+    text_on_request: bool = False
     canary: bool = False
 
 
@@ -151,6 +153,7 @@ _REGISTRY = {
             train_allowed=False,
             commercial_use=True,
             redistribute_text=False,
+            text_on_request=True,
             canary=True,
         ),
         RegistryFacts(
@@ -167,6 +170,7 @@ _REGISTRY = {
             train_allowed=True,
             commercial_use=False,
             redistribute_text=False,
+            text_on_request=True,
         ),
         # Rows of the user's own file may say otherwise one by one.
         RegistryFacts(JSONL, (), None, None, None, None, "unknown", "", True, False, True),

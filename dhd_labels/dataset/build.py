@@ -1,41 +1,35 @@
-"""Build a data set folder from a run directory. The store in, Parquet and a card out; no model is asked."""
+"""Build a data set folder from run directories. The stores in, Parquet and a card out; no model is asked.
+
+Each run has files of its own, whose bytes depend on that run alone: adding a run to a data set, or giving the runs in
+another order, leaves the files of the others as they are.
+"""
 
 from __future__ import annotations
 
-import importlib.metadata
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dhd_labels.config import RunConfig
 from dhd_labels.dataset import rows
-from dhd_labels.dataset.card import BenchmarkFacts, CardFacts, ProtocolFacts, RoleFacts, RunFacts, render
-from dhd_labels.dataset.schema import CONFIGS
-from dhd_labels.dataset.write import DatasetWriter, RowDigest, writing_dataset
-from dhd_labels.errors import NothingMadeError
-from dhd_labels.records import POOL_SIZE
+from dhd_labels.dataset.card import BenchmarkFacts, render
+from dhd_labels.dataset.facts import benchmark_facts, card_facts
+from dhd_labels.dataset.header import part_name
+from dhd_labels.dataset.results import results_of
+from dhd_labels.dataset.splits import split_of as split_of_text
+from dhd_labels.dataset.terms import Terms
+from dhd_labels.dataset.write import DatasetWriter, writing_dataset
+from dhd_labels.errors import DhdError, NothingMadeError
+from dhd_labels.records import Problem
 from dhd_labels.replay.collect import ProblemResult, collect
 from dhd_labels.replay.directory import RunDirectory, check_models
-from dhd_labels.replay.plan import FULL_DRAWS, describe
-from dhd_labels.replay.probe import ProbeResult, noise_sentence, read_probes
-from dhd_labels.replay.servers import Served, sentences, spoken
+from dhd_labels.replay.probe import ProbeResult, read_probes
+from dhd_labels.replay.servers import Served
 from dhd_labels.report import tables
 from dhd_labels.report.table import Table
 
 _REASONS = 5
 """Problems that are named when there is nothing to build."""
-_PACKAGES = ("dhd-labels", "datasets", "huggingface-hub", "pyarrow")
-_LIMITS = (
-    "A label belongs to (message, pool, order, integrator), not to a text: another integrator, order or pool may give "
-    "another value.",
-    "Intervals of single messages come from few matched blocks and cover badly; claims need problem-clustered tests "
-    "over many problems.",
-    "Removing a message also makes the pool smaller and the prompt shorter; the value includes both.",
-)
-_SMALL_MODEL = (
-    "The quickstart is a small, real measurement of a 135-million-parameter model on a few easy problems. It shows the "
-    "machinery; it says nothing about large models or hard problems."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,56 +42,165 @@ class BuildReport:
     exclusions: Table
 
 
-def build(directory: RunDirectory, out: Path) -> BuildReport:
-    """Write the data set of a run. The results are read once, problem by problem, and not kept.
+def run_name(directory: RunDirectory) -> str:
+    """Return the name of a run in the data set: that of its config, and the start of the digest of what decides it."""
+    return f"{directory.config.name}-{directory.digest[:8]}"
+
+
+def build(directories: RunDirectory | Sequence[RunDirectory], out: Path, terms: Terms | None = None) -> BuildReport:
+    """Write the data set of one or several runs. The results are read once, problem by problem, and not kept.
+
+    Args:
+        directories: the runs, in any order.
+        out: the folder of the data set.
+        terms: which texts and problems go into it; by default all that the licences allow.
 
     Raises:
-        NothingMadeError: no problem of the run has a replayed pool yet.
-        DhdError: the store is damaged, or the folder cannot be written.
+        NothingMadeError: no problem of a run has a replayed pool yet, or all are left out.
+        DhdError: texts are asked for that no licence lets go out, the same run twice, one pool in two runs, one id for
+            two problems, runs that count a missing answer differently, a damaged store or one of another format, or a
+            folder that cannot be written.
+    """
+    runs = _in_order([directories] if isinstance(directories, RunDirectory) else directories)
+    split_of: dict[str, str] = {}
+    built = _Built(runs, (terms or Terms()).checked())
+    with writing_dataset(out, split_of=split_of) as writer:
+        for name, directory in runs.items():
+            writer.start_part(part_name(name))
+            _add_run(name, directory, built, writer, split_of)
+        writer.close()
+        results = results_of(writer.folder, writer.counts, writer.files)
+        writer.finish(render(card_facts(runs, built.benchmarks, built.tally, built.measured, writer, results)))
+    return BuildReport(len(built.problems), next(iter(built.problems)), built.tally.tables(), built.tally.exclusions())
+
+
+def _in_order(directories: Sequence[RunDirectory]) -> dict[str, RunDirectory]:
+    """Return the runs by name, sorted."""
+    found: dict[str, RunDirectory] = {}
+    for directory in directories:
+        name = run_name(directory)
+        if name in found:
+            raise DhdError(
+                f"The runs of a data set must differ, but {found[name].path} and {directory.path} are both {name!r}: "
+                "the same config, models and seed. Name each run once; to repeat a run, give it another seed."
+            )
+        found[name] = directory
+    rules = {found[name].config.outcomes.no_answer: found[name].path for name in sorted(found)}
+    if len(rules) > 1:
+        raise DhdError(
+            "The runs of a data set must have one rule for a missing answer ('outcomes.no_answer'), but "
+            f"{' and '.join(f'{path} has {rule!r}' for rule, path in rules.items())}. It may change without a new run: "
+            "set it alike in their run files."
+        )
+    return dict(sorted(found.items()))
+
+
+def _add_run(
+    name: str, directory: RunDirectory, built: _Built, writer: DatasetWriter, split_of: dict[str, str]
+) -> None:
+    """Write the rows of a run.
+
+    Raises:
+        NothingMadeError: it has no graded replay.
     """
     store = directory.open_store()
     try:
         check_models(directory, store)
-        split_of = rows.splits(store.problems())
-        probes, served = read_probes(store, directory.config), store.servers()
-        built = _Built(directory.config)
-        with writing_dataset(out, split_of=split_of) as writer:
-            for result in collect(store, directory.config, directory.models):
-                built.add(result, writer)
-            if not built.graded:
-                raise _nothing_made(directory, built.reasons)
-            writer.finish(render(card_facts(directory, built, writer.counts, probes, served)))
+        for problem in store.problems():
+            built.identities.check_problem(problem, name)
+            split_of[problem.problem_id] = split_of_text(problem.question)
+        built.start(name, read_probes(store, directory.config), store.servers())
+        for result in collect(store, directory.config, directory.models):
+            built.add(name, result, writer)
+        if not built.graded:
+            raise _nothing_made(directory, built.reasons)
     finally:
         store.close()
-    return BuildReport(len(split_of), next(iter(split_of)), built.tally.tables(), built.tally.exclusions())
+
+
+class _Identities:
+    """What must be told apart across runs: one id is one problem, one label belongs to one run. Keeps digests only."""
+
+    def __init__(self, runs: Mapping[str, RunDirectory]) -> None:
+        self._runs = runs
+        self._several = len(runs) > 1
+        self._problems: dict[str, tuple[bytes, str]] = {}
+        self._labels: dict[bytes, str] = {}
+
+    def check_problem(self, problem: Problem, run: str) -> None:
+        """Refuse an id that stands for another problem in an earlier run.
+
+        Raises:
+            DhdError: it does; both runs are named.
+        """
+        if not self._several:
+            return
+        text = [problem.question, problem.reference, problem.answer_type, *problem.choices]
+        digest = hashlib.sha256("\x1f".join(text).encode(errors="replace")).digest()
+        known, first = self._problems.setdefault(problem.problem_id, (digest, run))
+        if known != digest:
+            raise DhdError(
+                f"The id {problem.problem_id!r} must stand for one problem, but its text, reference or answer type "
+                f"differs between the runs {self._path(first)} and {self._path(run)}. Build them into two data sets."
+            )
+
+    def check_pool(self, result: ProblemResult, run: str) -> None:
+        """Refuse a pool that an earlier run replayed with the same integrator and message order.
+
+        Raises:
+            DhdError: it did; both runs and the pool are named.
+        """
+        if not self._several or result.pool is None:
+            return
+        for integrator, order in result.groups():
+            key = "\x1f".join((result.pool.pool_id, integrator, order)).encode(errors="replace")
+            first = self._labels.setdefault(hashlib.sha256(key).digest()[:16], run)
+            if first != run:
+                raise DhdError(
+                    f"The pool {result.pool.pool_id} of problem {result.problem.problem_id!r} (integrator "
+                    f"{integrator!r}, order {order!r}) must be of one run, but {self._path(first)} and "
+                    f"{self._path(run)} both replayed it: their labels would count its problem twice. "
+                    "Build them into two data sets."
+                )
+
+    def _path(self, run: str) -> str:
+        return str(self._runs[run].path)
 
 
 class _Built:
     """What the card and the tables need of the results that were written."""
 
-    def __init__(self, config: RunConfig) -> None:
-        self._no_answer = config.outcomes.no_answer
+    def __init__(self, runs: Mapping[str, RunDirectory], terms: Terms) -> None:
+        self.terms = terms
+        self._no_answer = next(iter(runs.values())).config.outcomes.no_answer
         self.tally = tables.ResultTally(self._no_answer)
-        self.digests = {name: RowDigest() for name in CONFIGS}
-        self.benchmarks: dict[str, BenchmarkFacts] = {}
+        self.identities = _Identities(runs)
+        self.benchmarks: set[BenchmarkFacts] = set()
+        self.problems: dict[str, None] = {}
+        self.measured: dict[str, tuple[Mapping[str, ProbeResult | None], Sequence[Served]]] = {}
         self.graded = False
         self.reasons: list[str] = []
 
-    def add(self, result: ProblemResult, writer: DatasetWriter) -> None:
+    def start(self, run: str, probes: Mapping[str, ProbeResult | None], served: Sequence[Served]) -> None:
+        """Begin with the results of a run."""
+        self.measured[run] = probes, served
+        self.graded, self.reasons = False, []
+
+    def add(self, run: str, result: ProblemResult, writer: DatasetWriter) -> None:
         """Write the rows of a problem and take what is needed of it."""
-        for name, found in rows.rows_of(result, self._no_answer).items():
-            for row in found:
-                self.digests[name].add(row)
-                writer.add(name, row)
-        self.tally.add(result)
         problem = result.problem
-        self.benchmarks[problem.benchmark] = BenchmarkFacts(
-            problem.benchmark,
-            problem.license,
-            problem.train_allowed,
-            problem.commercial_use,
-            problem.redistribute_text,
-        )
+        if reason := self.terms.excludes(problem):
+            self.tally.leave_out(f"{problem.benchmark}: {reason}")
+            if len(self.reasons) < _REASONS:
+                self.reasons.append(f"{problem.problem_id}: {reason}")
+            return
+        self.identities.check_pool(result, run)
+        for config, found in rows.rows_of(run, result, self._no_answer, self.terms).items():
+            for row in found:
+                writer.add(config, row)
+        self.tally.add(result)
+        self.problems[problem.problem_id] = None
+        self.benchmarks.add(benchmark_facts(problem, shows_text=self.terms.shows(problem)))
         self.graded = self.graded or any(o.status == "graded" for o in (*result.outcomes, *result.masked))
         if not self.graded and len(self.reasons) < _REASONS:
             self.reasons.append(f"{problem.problem_id}: {result.reason or 'nothing graded yet'}")
@@ -106,7 +209,7 @@ class _Built:
 def _nothing_made(directory: RunDirectory, reasons: Sequence[str]) -> NothingMadeError:
     return NothingMadeError(
         f"The run {directory.path} has no graded replay to build from ({'; '.join(reasons) or 'no problem yet'}). "
-        "Run it again; failed calls are retried."
+        "Run it again; failed calls are retried, and problems that are left out by choice stay out."
     )
 
 
@@ -122,61 +225,3 @@ def read_results(directory: RunDirectory) -> Iterator[ProblemResult]:
         yield from collect(store, directory.config, directory.models)
     finally:
         store.close()
-
-
-def card_facts(
-    directory: RunDirectory,
-    built: _Built,
-    counts: Mapping[str, Mapping[str, int]],
-    probes: Mapping[str, ProbeResult | None],
-    served: Sequence[Served] = (),
-) -> CardFacts:
-    """Return what the card of a run states."""
-    config = directory.config
-    benchmarks = list(built.benchmarks.values())
-    small = any(b.benchmark == "quickstart" for b in benchmarks)
-    run = RunFacts(
-        run=config.name,
-        roles=[_role(directory, name) for name in config.bound_roles],
-        actor=config.actor,
-        integrator=directory.integrator,
-        protocol=_protocol(config),
-        noise=noise_sentence(config, probes),
-        seed=config.seed,
-        servers=[(item.role, item.model, spoken(item.says), item.calls) for item in served],
-    )
-    return CardFacts(
-        title=f"DHD labels: {config.name}",
-        runs=(run,),
-        benchmarks=benchmarks,
-        license=_overall_license(benchmarks),
-        tables=built.tally.tables(),
-        exclusions=built.tally.exclusions(),
-        limits=(*((_SMALL_MODEL,) if small else ()), *_LIMITS, *sentences(served)),
-        rows=counts,
-        digests={name: digest.hexdigest() for name, digest in built.digests.items()},
-        versions={name: importlib.metadata.version(name) for name in _PACKAGES},
-    )
-
-
-def _role(directory: RunDirectory, name: str) -> RoleFacts:
-    role, identity = directory.config.role(name), directory.identities[name]
-    return RoleFacts(
-        role=name,
-        engine=f"{identity.kind} {identity.version}",
-        model=identity.model,
-        answered_as=identity.comes_back,
-        revision=identity.revision,
-        temperature=role.temperature,
-        top_p=role.top_p,
-        max_tokens=role.max_tokens,
-    )
-
-
-def _protocol(config: RunConfig) -> ProtocolFacts:
-    return ProtocolFacts(POOL_SIZE, config.protocol.blocks, FULL_DRAWS, describe(config))
-
-
-def _overall_license(benchmarks: Sequence[BenchmarkFacts]) -> str:
-    licenses = {b.license for b in benchmarks}
-    return licenses.pop() if len(licenses) == 1 and "unknown" not in licenses else "other"

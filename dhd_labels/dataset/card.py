@@ -7,7 +7,8 @@ back before it is returned.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -16,6 +17,9 @@ from typing import Any
 import jinja2
 
 from dhd_labels.dataset.header import KEY, Files, single_files
+from dhd_labels.dataset.licences import Overall, overall
+from dhd_labels.dataset.merge import seal
+from dhd_labels.dataset.results import CardFigure, Results
 from dhd_labels.dataset.schema import CONFIGS, DEFAULT_CONFIG, SCHEMA_VERSION, SPLITS, Column
 from dhd_labels.dataset.values import plain_text
 from dhd_labels.errors import DhdError
@@ -60,13 +64,18 @@ class ProtocolFacts:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkFacts:
-    """What the licence of a benchmark allows; None is an unsettled question."""
+    """What the licence of a benchmark allows; None is an unsettled question.
+
+    `attribution` says whom to name, `canary` whether a string that marks test data must stay with the rows.
+    """
 
     benchmark: str
     license: str
     train_allowed: bool | None
     commercial_use: bool | None
     redistribute_text: bool | None
+    attribution: str | None = None
+    canary: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,22 +110,22 @@ class CardFacts:
     Attributes:
         title: human name of the data set (`pretty_name`).
         runs: the runs that the rows come from.
-        benchmarks: licence of each benchmark.
-        license: licence id of the whole, as the Hub spells it (`other` where there is none).
-        tables: results to print, in order.
+        benchmarks: licence of each benchmark; several lines for one whose problems have different licences.
+        tables: what is counted while the rows are written, or what is known of simulated ones.
+        results: tables with intervals, and figures.
         exclusions: what was left out, and why.
         limits: known limits, one sentence each.
         rows: config name to split to number of rows; every config and split, zeros too.
         versions: package to version.
         extra_columns: columns beyond `schema.CONFIGS`, as given to `write_dataset`.
-        digests: config name to the digest of its rows, a `write.RowDigest`.
+        digests: config name to a digest of its rows, which changes whenever they do.
         files: config name to split to paths; None for one file a split.
+        sha256: path to the SHA-256 of the file; without it, loading cannot tell an edited file.
     """
 
     title: str
     runs: Sequence[RunFacts]
     benchmarks: Sequence[BenchmarkFacts]
-    license: str
     tables: Sequence[Table]
     exclusions: Table
     limits: Sequence[str]
@@ -125,6 +134,13 @@ class CardFacts:
     extra_columns: Mapping[str, Sequence[Column]] = field(default_factory=dict)
     digests: Mapping[str, str] = field(default_factory=dict)
     files: Files | None = None
+    sha256: Mapping[str, str] = field(default_factory=dict)
+    results: Results = field(default_factory=Results)
+
+    @property
+    def overall(self) -> Overall:
+        """Return the licence of the whole: the strictest one included."""
+        return overall(benchmark.license for benchmark in self.benchmarks)
 
 
 class Markdown(str):
@@ -140,9 +156,11 @@ def render(facts: CardFacts) -> str:
         DhdError: a fact is not a plain value, or the header does not read back as it was written.
         jinja2.UndefinedError: the template names a field that there is not.
     """
-    header = _header(metadata(facts))
+    header = metadata(facts)
     body = _environment().from_string(_template(TEMPLATE)).render(_fields(facts))
-    return plain_text(f"---\n{header}\n---\n\n{body}")
+    card = seal(header, plain_text(body))
+    _check_header(card)
+    return card
 
 
 def metadata(facts: CardFacts) -> dict[str, Any]:
@@ -156,8 +174,10 @@ def metadata(facts: CardFacts) -> dict[str, Any]:
     rows = {config: {split: facts.rows[config].get(split, 0) for split in SPLITS} for config in facts.rows}
     files = single_files(rows) if facts.files is None else facts.files
     held = [config for config in CONFIGS if any(rows.get(config, {}).values())]
+    named = {"license_name": facts.overall.name, "license_link": facts.overall.link}
     data = {
-        "license": facts.license,
+        "license": facts.overall.license,
+        **{name: value for name, value in named.items() if value},
         "language": ["en"],
         "pretty_name": facts.title,
         "size_categories": [_size(sum(sum(splits.values()) for splits in rows.values()))],
@@ -165,7 +185,7 @@ def metadata(facts: CardFacts) -> dict[str, Any]:
         "tags": TAGS,
         "configs": [_config(config, files[config], facts.digests.get(config)) for config in held],
         "dataset_info": [_info(config, facts.extra_columns.get(config, ())) for config in held],
-        KEY: {"schema_version": SCHEMA_VERSION, "rows": rows},
+        KEY: {"schema_version": SCHEMA_VERSION, "rows": rows, **({"sha256": facts.sha256} if facts.sha256 else {})},
     }
     return {key: plain(value, key) for key, value in data.items()}
 
@@ -189,15 +209,12 @@ def plain(value: Any, name: str) -> Any:
     raise DhdError(f"The {name!r} of the card must be plain values, got {type(value).__name__} {repr(value)[:80]}.")
 
 
-def _header(data: Mapping[str, Any]) -> str:
-    """Return the YAML of the header, checked to read back as the same values with a safe loader."""
-    import yaml
-    from huggingface_hub import DatasetCardData
+def _check_header(card: str) -> None:
+    """Refuse a card that the Hub's client would read or write in another way than it was written."""
+    from huggingface_hub import DatasetCard
 
-    text = str(DatasetCardData(**data).to_yaml())
-    if yaml.safe_load(text) != data:
+    if str(DatasetCard(card)) != card:
         raise DhdError("The YAML header of the card must read back as it was written; this is a bug, please report it.")
-    return text
 
 
 def _config(config: str, paths: Mapping[str, tuple[str, ...]], digest: str | None) -> dict[str, Any]:
@@ -255,14 +272,24 @@ def _fields(facts: CardFacts) -> dict[str, Any]:
         "runs": [(run, _table(_roles(run.roles)), _table(_servers(run))) for run in facts.runs],
         "rows": _table(_rows(facts.rows)),
         "columns": [(config, _columns(config, facts.extra_columns.get(config, ()))) for config in facts.rows],
-        "results": [_table(table) for table in facts.tables],
+        "results": [_table(table) for table in facts.results.tables],
+        "figures": [_figure(figure) for figure in facts.results.figures],
+        "tallies": [_table(table) for table in facts.tables],
         "exclusions": _table(facts.exclusions),
         "licences": _table(_licences(facts.benchmarks)),
+        "overall": facts.overall,
         "versions": _table(Table("", ("package", "version"), tuple(sorted(facts.versions.items())))),
-        "train_only_scored": [b.benchmark for b in facts.benchmarks if b.train_allowed is False],
-        "textless": [b.benchmark for b in facts.benchmarks if not b.redistribute_text],
+        "train_only_scored": _names(facts, lambda b: b.train_allowed is False),
+        "non_commercial": _names(facts, lambda b: b.commercial_use is False),
+        "textless": _names(facts, lambda b: not b.redistribute_text),
+        "canaries": _names(facts, lambda b: b.canary),
         "default_config": DEFAULT_CONFIG,
+        "software": facts.versions.get("dhd-labels", "of the build"),
     }
+
+
+def _names(facts: CardFacts, which: Callable[[BenchmarkFacts], bool]) -> list[str]:
+    return list(dict.fromkeys(b.benchmark for b in facts.benchmarks if which(b)))
 
 
 def _servers(run: RunFacts) -> Table:
@@ -273,22 +300,29 @@ def _table(table: Table) -> Markdown:
     return Markdown(table.to_markdown())
 
 
+def _figure(figure: CardFigure) -> Markdown:
+    """Return a figure by its path in the data set, with its values as text for who cannot see it."""
+    return Markdown(f"![{escape(figure.alt)}]({figure.path})")
+
+
 def _roles(roles: Sequence[RoleFacts]) -> Table:
-    names = (
-        "role",
-        "engine",
-        "model asked for",
-        "model that answered",
-        "revision",
-        "temperature",
-        "top-p",
-        "max tokens",
-    )
+    """Return who played each role. A model that answered under the name that was asked for is named once."""
+    columns = ("role", "engine", "model", "revision", "temperature", "top-p", "max tokens")
     rows = (
-        (r.role, r.engine, r.model, r.answered_as, r.revision or "-", r.temperature, r.top_p, r.max_tokens)
-        for r in roles
-    )
-    return Table("", names, tuple(tuple(map(str, row)) for row in rows))
+        (r.role, r.engine, _model(r), _short(r.revision), r.temperature, r.top_p, r.max_tokens) for r in roles
+    )  # fmt: skip
+    return Table("", columns, tuple(tuple(map(str, row)) for row in rows))
+
+
+def _model(role: RoleFacts) -> str:
+    return role.model if role.answered_as == role.model else f"{role.model} (answers as {role.answered_as})"
+
+
+def _short(revision: str | None) -> str:
+    """Return a revision as people write it: the digest of a commit by its start."""
+    if revision is None:
+        return "not stated"
+    return revision[:12] if re.fullmatch("[0-9a-f]{40,64}", revision) else revision
 
 
 def _rows(rows: Mapping[str, Mapping[str, int]]) -> Table:
@@ -297,21 +331,13 @@ def _rows(rows: Mapping[str, Mapping[str, int]]) -> Table:
 
 
 def _licences(benchmarks: Sequence[BenchmarkFacts]) -> Table:
-    names = ("benchmark", "licence", "training allowed", "commercial use", "text included")
-    return Table(
-        "",
-        names,
-        tuple(
-            (
-                b.benchmark,
-                b.license,
-                _word(b.train_allowed),
-                _word(b.commercial_use),
-                _word(b.redistribute_text),
-            )
-            for b in benchmarks
-        ),
-    )
+    names = ("benchmark", "licence", "training allowed", "commercial use", "text included", "canary", "attribution")
+    return Table("", names, tuple(_licence(b) for b in benchmarks))
+
+
+def _licence(b: BenchmarkFacts) -> tuple[str, ...]:
+    words = (*map(_word, (b.train_allowed, b.commercial_use, b.redistribute_text)), "yes" if b.canary else "no")
+    return (b.benchmark, b.license, *words, b.attribution or "none asked for")
 
 
 def _word(value: bool | None) -> str:
@@ -320,5 +346,10 @@ def _word(value: bool | None) -> str:
 
 def _columns(config: str, extra: Sequence[Column]) -> Markdown:
     """Return the column table of a config. Column docs are our own Markdown and stay as they are."""
-    lines = [f"| `{c.name}` | {c.type} | {c.doc.replace('|', chr(92) + '|')} |" for c in (*CONFIGS[config], *extra)]
+    lines = [f"| `{c.name}` | {c.type} | {_meaning(c)} |" for c in (*CONFIGS[config], *extra)]
     return Markdown("\n".join(("| column | type | meaning |", "| --- | --- | --- |", *lines)))
+
+
+def _meaning(column: Column) -> str:
+    reason = f"; a null says why in `{column.reason}`" if column.reason else ""
+    return f"{column.doc}{reason}".replace("|", "\\|")

@@ -8,8 +8,9 @@ a folder or a repository is recognised as one of our data sets.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +19,28 @@ from dhd_labels.errors import DhdError
 
 CARD_NAME = "README.md"
 SIMULATION_NAME = "simulation.json"
-"""The one further file a data set of ours can have: a simulation's true effects."""
+"""A further file that a data set of ours can have: a simulation's true effects."""
+FIGURES = ("accuracy_by_k", "mean_value", "same_problem_selection", "flips")
+"""Figures that a card can show, by the table of `stats` that they draw, the most wanted first."""
 KEY = "dhd_labels"
+WHOLE = "all"
+"""The part of a data set whose rows are not kept apart by run."""
 Files = Mapping[str, Mapping[str, tuple[str, ...]]]
 """Config name to split to paths."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a card says: `rows[config][split]` counts rows, `files[config][split]` are paths in their order."""
+    """What a card says.
+
+    `rows[config][split]` counts rows, `files[config][split]` are paths in their order, `sha256[path]` is the digest of
+    a file (none for a card that was rendered before its files were written).
+    """
 
     schema_version: str
     rows: Mapping[str, Mapping[str, int]]
     files: Files
+    sha256: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def paths(self) -> list[str]:
@@ -38,7 +48,7 @@ class Header:
         return [path for splits in self.files.values() for paths in splits.values() for path in paths]
 
 
-def data_path(config: str, split: str, part: str = "all", number: int = 0) -> str:
+def data_path(config: str, split: str, part: str = WHOLE, number: int = 0) -> str:
     """Return the path of a Parquet file inside the data set.
 
     Args:
@@ -48,6 +58,16 @@ def data_path(config: str, split: str, part: str = "all", number: int = 0) -> st
         number: number of the file, from 0, among those of the part.
     """
     return f"{config}/{split}-{part}-{number:05d}.parquet"
+
+
+def figure_path(name: str) -> str:
+    """Return the path of a figure of the card inside the data set."""
+    return f"figures/{name}.png"
+
+
+def part_name(run: str) -> str:
+    """Return the name of a run as it stands in file names: lower-case letters, digits and single hyphens."""
+    return re.sub("[^a-z0-9]+", "-", run.lower()).strip("-")
 
 
 def single_files(rows: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, tuple[str, ...]]]:
@@ -74,7 +94,10 @@ def parse_header(text: str) -> Header | None:
         }
     except (KeyError, TypeError):
         return None
-    return Header(str(ours.get("schema_version")), ours["rows"], files)
+    digests = ours.get("sha256") or {}
+    if not isinstance(digests, dict):
+        return None
+    return Header(str(ours.get("schema_version")), ours["rows"], files, digests)
 
 
 def _paths(found: str | list[str]) -> tuple[str, ...]:
@@ -122,7 +145,8 @@ def check_version(header: Header, where: str) -> None:
 def data_files(folder: Path) -> list[str]:
     """Return the paths of a data set's own files in a folder, sorted; other files there do not count."""
     tables = [path.relative_to(folder).as_posix() for name in CONFIGS for path in (folder / name).glob("*.parquet")]
-    return sorted([*tables, *(name for name in (CARD_NAME, SIMULATION_NAME) if (folder / name).is_file())])
+    others = (CARD_NAME, SIMULATION_NAME, *map(figure_path, FIGURES))
+    return sorted([*tables, *(name for name in others if (folder / name).is_file())])
 
 
 def empty_rows() -> dict[str, int]:

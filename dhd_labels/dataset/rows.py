@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dhd_labels.dataset.splits import split_of
+from dhd_labels.dataset.terms import Terms, Withholding, licence_columns
 from dhd_labels.labels import NoAnswer
+from dhd_labels.protocol.confidence import confidence_level, confidence_reason, confidence_value
 from dhd_labels.protocol.masking import mask_message, restates_answer
-from dhd_labels.protocol.parse import confidence_level, confidence_value
 from dhd_labels.records import Mask, MessageLabel, Outcome, Pool, Problem, as_json
 from dhd_labels.replay.collect import ProblemResult
 
+_EVERYTHING = Terms()
 
-def rows_of(result: ProblemResult, no_answer: NoAnswer) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows that one problem adds to each config."""
-    return {
-        "messages": list(message_rows(result, no_answer)),
-        "replays": list(replay_rows(result)),
+
+def rows_of(
+    run: str, result: ProblemResult, no_answer: NoAnswer, terms: Terms = _EVERYTHING
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows that one problem of a run adds to each config, without the texts that `terms` keep out."""
+    common = {"run": run, "replaced_characters": None, **licence_columns(result.problem)}
+    withholding = Withholding(result.problem, terms)
+    found = {
+        "messages": message_rows(result, no_answer),
+        "replays": replay_rows(result),
         "problems": [problem_row(result)],
-        "masking": list(masking_rows(result)),
+        "masking": masking_rows(result),
     }
+    return {config: [withholding.apply({**row, **common}) for row in rows] for config, rows in found.items()}
 
 
 def message_rows(result: ProblemResult, no_answer: NoAnswer) -> Iterator[dict[str, Any]]:
@@ -54,23 +61,16 @@ def masking_rows(result: ProblemResult) -> Iterator[dict[str, Any]]:
 def problem_row(result: ProblemResult) -> dict[str, Any]:
     """Return the row of a problem, also of one without a pool."""
     problem = result.problem
-    shown = problem.redistribute_text
     return {
         "problem_id": problem.problem_id,
         "benchmark": problem.benchmark,
-        "question": problem.question if shown else None,
-        "choices": list(problem.choices) if shown else None,
+        "question": problem.question,
+        "choices": list(problem.choices),
         "answer_type": problem.answer_type,
-        "reference": problem.reference if shown else None,
+        "reference": problem.reference,
         "pool_status": result.status,
         "pool_reason": result.reason,
-        **_licence(problem),
     }
-
-
-def splits(problems: Iterable[Problem]) -> dict[str, str]:
-    """Return problem_id -> split."""
-    return {problem.problem_id: split_of(problem.question) for problem in problems}
 
 
 def _message_row(problem: Problem, pool: Pool, label: MessageLabel, identity: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,9 +84,10 @@ def _message_row(problem: Problem, pool: Pool, label: MessageLabel, identity: Ma
         "confidence_text": confidence,
         "confidence_level": confidence_level(confidence),
         "confidence_value": confidence_value(confidence),
+        "confidence_reason": confidence_reason(confidence),
         "message_status": status,
         **as_json(label),
-        **_licence(problem),
+        "interval_reason": label.trajectory_value_reason,
     }
 
 
@@ -148,12 +149,4 @@ def _identity(problem: Problem, pool: Pool, integrator: str, order: str) -> Mapp
         "actor": pool.actor,
         "integrator": integrator,
         "order": order,
-    }
-
-
-def _licence(problem: Problem) -> Mapping[str, Any]:
-    return {
-        "license": problem.license,
-        "train_allowed": problem.train_allowed,
-        "commercial_use": problem.commercial_use,
     }

@@ -6,17 +6,16 @@ by one, so only our own code, whose columns are typed by Arrow, may come this wa
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dhd_labels.dataset.header import CARD_NAME, SIMULATION_NAME, data_path, empty_rows
+from dhd_labels.dataset.header import CARD_NAME, SIMULATION_NAME, data_path, empty_rows, single_files
 from dhd_labels.dataset.place import partial_folder, put_in_place
 from dhd_labels.dataset.schema import CONFIGS, Column
 from dhd_labels.dataset.splits import Split
-from dhd_labels.dataset.write import check_card, extended_schema, write_file
+from dhd_labels.dataset.write import check_card, extended_schema, file_sha256, write_file
 from dhd_labels.errors import DhdError
 
 if TYPE_CHECKING:
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
 
 Chunk = Mapping[str, Mapping[Split, "pa.Table"]]
 """Tables by config and split."""
-Finish = Callable[[dict[str, dict[str, int]], dict[str, str]], tuple[str, str | None]]
-"""From (rows by config and split, digest by config) to (card, text of simulation.json or None)."""
+Finish = Callable[[Path, dict[str, dict[str, int]], dict[str, str]], tuple[str, str | None]]
+"""From (folder of the files, rows by config and split, SHA-256 by path) to (card, text of simulation.json or None)."""
 _GROUP_ROWS = 100_000
 
 
@@ -50,9 +49,10 @@ def stream_dataset(
     try:
         with partial_folder(target) as partial:
             counts = _write_chunks(partial, chunks, schemas)
-            digests = {config: _digest(partial, config, rows) for config, rows in counts.items()}
-            card, simulation = finish(counts, digests)
-            check_card(card, counts)
+            files = single_files(counts)
+            sha256 = {path: file_sha256(partial / path) for splits in files.values() for (path,) in splits.values()}
+            card, simulation = finish(partial, counts, sha256)
+            check_card(card, counts, files, sha256)
             write_file(partial / CARD_NAME, card)
             if simulation is not None:
                 write_file(partial / SIMULATION_NAME, simulation)
@@ -82,13 +82,3 @@ def _write_chunks(folder: Path, chunks: Iterable[Chunk], schemas: Mapping[str, p
                 writers[key].write_table(table, row_group_size=_GROUP_ROWS)
                 counts[config][split] += table.num_rows
     return counts
-
-
-def _digest(folder: Path, config: str, rows: Mapping[str, int]) -> str:
-    """Return the SHA-256 of a config's files: the same rows give the same files."""
-    total = hashlib.sha256()
-    for split, count in rows.items():
-        if count:
-            with (folder / data_path(config, split)).open("rb") as file:
-                total.update(hashlib.file_digest(file, "sha256").digest())
-    return total.hexdigest()

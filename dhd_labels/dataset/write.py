@@ -7,25 +7,25 @@ same rows give the same bytes with the same library versions.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dhd_labels.dataset.header import CARD_NAME, SIMULATION_NAME, data_path, empty_rows, parse_header, single_files
+from dhd_labels.dataset.header import CARD_NAME, SIMULATION_NAME, WHOLE, Files, data_path, empty_rows, parse_header
 from dhd_labels.dataset.place import partial_folder, put_in_place
 from dhd_labels.dataset.schema import CONFIGS, SPLITS, Column, features
-from dhd_labels.dataset.values import clean_row, plain_text
+from dhd_labels.dataset.values import Row, arrow_table, check_names, plain_text
 from dhd_labels.errors import DhdError, did_you_mean
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-Row = Mapping[str, Any]
 ROWS_A_GROUP = 10_000
+ROWS_A_FILE = 250_000
+"""Rows of a config, split and part that one file holds at most; what a file holds depends on its part alone."""
 _NOTHING: Mapping[str, Any] = {}
 
 
@@ -41,41 +41,81 @@ class DatasetWriter:
         configs: Iterable[str],
         split_of: Mapping[str, str],
         extra_columns: Mapping[str, Sequence[Column]],
-        stack: ExitStack,
     ) -> None:
-        self._folder, self._split_of = folder, split_of
-        self._files = {
-            config: _ConfigFiles(folder, config, tuple(extra_columns.get(config, ())), stack) for config in configs
-        }
-        self._close_files = stack.close
+        self.folder, self._split_of = folder, split_of
+        self._part, self._parts = WHOLE, {WHOLE}
+        self._configs = {config: _ConfigRows(config, tuple(extra_columns.get(config, ()))) for config in configs}
+        self._open: dict[tuple[str, str], _Shards] = {}
+        self.files: dict[str, dict[str, tuple[str, ...]]] = {}
+        self.sha256: dict[str, str] = {}
         self.finished = False
+
+    def start_part(self, part: str) -> None:
+        """Complete the files so far; the rows that follow get files of this part, whose bytes depend on them alone.
+
+        Raises:
+            ValueError: the part had its turn already.
+        """
+        if part in self._parts:
+            raise ValueError(f"The part must be a new one, got {part!r} again.")
+        self.close()
+        self._part = part
+        self._parts.add(part)
 
     def add(self, config: str, row: Row) -> None:
         """Take a row of a config.
 
         Raises:
-            DhdError: a bad row (named, with its column).
+            DhdError: a bad row (named, with its column), at the latest when its file is completed.
         """
-        self._files[config].add(row, self._split_of)
+        taken = self._configs[config]
+        split = taken.place(row, self._split_of)
+        if (config, split) not in self._open:
+            self._open[config, split] = _Shards(self.folder, taken, split, self._part)
+        self._open[config, split].add(row)
 
     @property
     def counts(self) -> dict[str, dict[str, int]]:
         """The rows of each config and split so far, as the card needs them."""
-        return {config: dict(files.counts) for config, files in self._files.items()}
+        return {config: dict(rows.counts) for config, rows in self._configs.items()}
 
-    def finish(self, card: str, simulation: str | None = None) -> None:
-        """Complete the files and add the card, whose counts must be those of the rows.
+    @property
+    def digests(self) -> dict[str, str]:
+        """A digest of each config's files; valid once they are closed."""
+        return {config: content_digest(files, self.sha256) for config, files in self.files.items()}
+
+    def close(self) -> None:
+        """Complete the files of the part; `files` and `sha256` then list them.
 
         Raises:
-            DhdError: a card of other rows.
+            DhdError: a bad row (named, with its column).
         """
-        for files in self._files.values():
-            files.flush()
-        self._close_files()
-        check_card(card, self.counts)
-        write_file(self._folder / CARD_NAME, plain_text(card))
+        for (config, split), shards in self._open.items():
+            shards.close()
+            self.sha256 |= shards.sha256
+            splits = self.files.setdefault(config, {})
+            splits[split] = (*splits.get(split, ()), *shards.sha256)
+        self._open = {}
+        self.files = {
+            c: {s: self.files[c][s] for s in SPLITS if s in self.files[c]} for c in CONFIGS if c in self.files
+        }
+
+    def abandon(self) -> None:
+        """Let go of files that were not completed."""
+        for shards in self._open.values():
+            shards.abandon()
+
+    def finish(self, card: str, simulation: str | None = None) -> None:
+        """Complete the files and add the card, whose counts and files must be those of the rows.
+
+        Raises:
+            DhdError: a bad row, or a card of other rows.
+        """
+        self.close()
+        check_card(card, self.counts, self.files, self.sha256)
+        write_file(self.folder / CARD_NAME, plain_text(card))
         if simulation is not None:
-            write_file(self._folder / SIMULATION_NAME, simulation)
+            write_file(self.folder / SIMULATION_NAME, simulation)
         self.finished = True
 
 
@@ -107,9 +147,12 @@ def writing_dataset(
         if config not in CONFIGS:
             raise DhdError(f"A table must be a config of the data set, got {config!r}. {did_you_mean(config, CONFIGS)}")
     try:
-        with partial_folder(target) as partial, ExitStack() as stack:
-            writer = DatasetWriter(partial, configs, split_of, extra_columns, stack)
-            yield writer
+        with partial_folder(target) as partial:
+            writer = DatasetWriter(partial, configs, split_of, extra_columns)
+            try:
+                yield writer
+            finally:
+                writer.abandon()
             if writer.finished:
                 put_in_place(partial, target)
     except OSError as error:
@@ -162,59 +205,80 @@ def count_rows(tables: Mapping[str, Iterable[Row]], split_of: Mapping[str, str])
     }
 
 
-class RowDigest:
-    """A SHA-256 digest of the rows of a config, taken one by one."""
+class _ConfigRows:
+    """What the files of a config have in common: its columns, and the number of rows so far."""
 
-    def __init__(self) -> None:
-        self._total = hashlib.sha256()
+    def __init__(self, config: str, extra: Sequence[Column]) -> None:
+        self.config = config
+        self.columns, self.schema = (*CONFIGS[config], *extra), extended_schema(config, extra)
+        self.counts = empty_rows()
+        self.rows = 0
+        self._names = frozenset(column.name for column in self.columns)
+
+    def place(self, row: Row, split_of: Mapping[str, str]) -> str:
+        """Count a row and return its split."""
+        name = f"Row {self.rows} of {self.config}"
+        check_names(row, self._names, name)
+        split = _split(row, split_of, name)
+        self.counts[split] += 1
+        self.rows += 1
+        return split
+
+
+class _Shards:
+    """The files of one config, split and part, with the rows that wait to be written."""
+
+    def __init__(self, folder: Path, of: _ConfigRows, split: str, part: str) -> None:
+        self._folder, self._of, self._split, self._part = folder, of, split, part
+        self._waiting: list[Row] = []
+        self._numbers: list[int] = []
+        self._rows = 0
+        self._path = ""
+        self._writer: pq.ParquetWriter | None = None
+        self.sha256: dict[str, str] = {}
 
     def add(self, row: Row) -> None:
-        """Take the next row."""
-        self._total.update(json.dumps(row, sort_keys=True).encode() + b"\n")
+        """Take the row that was just counted."""
+        self._waiting.append(row)
+        self._numbers.append(self._of.rows - 1)
+        if len(self._waiting) == ROWS_A_GROUP:
+            self._flush()
 
-    def hexdigest(self) -> str:
-        """Return the digest of the rows so far."""
-        return self._total.hexdigest()
+    def close(self) -> None:
+        """Write what waits and complete the last file."""
+        self._flush()
+        self._complete()
 
+    def abandon(self) -> None:
+        """Close a file that will never be read."""
+        if self._writer is not None:
+            with suppress(OSError):
+                self._writer.close()
 
-class _ConfigFiles:
-    """The files of a config, one a split, with the rows that wait to be written."""
-
-    def __init__(self, folder: Path, config: str, extra: Sequence[Column], stack: ExitStack) -> None:
-        self._folder, self._config, self._stack = folder, config, stack
-        self._columns, self._schema = (*CONFIGS[config], *extra), extended_schema(config, extra)
-        self._waiting: dict[str, list[dict[str, Any]]] = {split: [] for split in SPLITS}
-        self._writers: dict[str, pq.ParquetWriter] = {}
-        self.counts = empty_rows()
-
-    def add(self, row: Row, split_of: Mapping[str, str]) -> None:
-        name = f"Row {sum(self.counts.values())} of {self._config}"
-        cleaned = clean_row(row, self._columns, name)
-        split = _split(cleaned, split_of, name)
-        self.counts[split] += 1
-        self._waiting[split].append(cleaned)
-        if len(self._waiting[split]) == ROWS_A_GROUP:
-            self._flush(split)
-
-    def flush(self) -> None:
-        for split in SPLITS:
-            self._flush(split)
-
-    def _flush(self, split: str) -> None:
-        """Write the waiting rows of a split as one row group."""
-        import pyarrow as pa
+    def _flush(self) -> None:
+        """Write the waiting rows as one row group, in the next file once this one is full."""
         import pyarrow.parquet as pq
 
-        if not self._waiting[split]:
+        if not self._waiting:
             return
-        if split not in self._writers:
-            path = self._folder / data_path(self._config, split)
+        names = [f"Row {number} of {self._of.config}" for number in self._numbers]
+        table = arrow_table(self._waiting, self._of.columns, self._of.schema, names)
+        self._waiting, self._numbers = [], []
+        if self._rows and self._rows + table.num_rows > ROWS_A_FILE:
+            self._complete()
+        if self._writer is None:
+            self._path = data_path(self._of.config, self._split, self._part, len(self.sha256))
+            path = self._folder / self._path
             path.parent.mkdir(exist_ok=True)
-            writer = pq.ParquetWriter(path, self._schema, compression="snappy")
-            self._writers[split] = self._stack.enter_context(writer)
-        table = pa.Table.from_pylist(self._waiting[split], schema=self._schema)
-        self._writers[split].write_table(table, row_group_size=ROWS_A_GROUP)
-        self._waiting[split] = []
+            self._writer = pq.ParquetWriter(path, self._of.schema, compression="snappy")
+        self._writer.write_table(table, row_group_size=ROWS_A_GROUP)
+        self._rows += table.num_rows
+
+    def _complete(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self.sha256[self._path] = file_sha256(self._folder / self._path)
+        self._writer, self._rows = None, 0
 
 
 def extended_schema(config: str, extra: Sequence[Column]) -> pa.Schema:
@@ -232,16 +296,38 @@ def _split(row: Row, split_of: Mapping[str, str], name: str) -> str:
     return split
 
 
-def check_card(card: str, counts: Mapping[str, Mapping[str, int]]) -> None:
-    """Refuse a card that would describe, or make loaders look for, other files than these."""
+def check_card(
+    card: str,
+    counts: Mapping[str, Mapping[str, int]],
+    files: Files,
+    sha256: Mapping[str, str],
+) -> None:
+    """Refuse a card that would describe, or make loaders look for, other files than these.
+
+    Raises:
+        DhdError: the card has no header of ours, or counts other rows, lists other files or gives other digests.
+    """
     header = parse_header(card)
     if header is None:
         raise DhdError("The card must start with the YAML header that `card.render` writes, got a text without it.")
     if {config: dict(rows) for config, rows in header.rows.items()} != counts:
         raise DhdError(f"The card must count the rows that are written, {counts}, got {dict(header.rows)}.")
-    files = single_files(counts)
     if header.files != files:
         raise DhdError(f"The card's 'configs' must list the files that are written, {files}, got {dict(header.files)}.")
+    if header.sha256 and header.sha256 != sha256:
+        raise DhdError(f"The card's 'sha256' must be those of the files, {sha256}, got {dict(header.sha256)}.")
+
+
+def content_digest(files: Mapping[str, tuple[str, ...]], sha256: Mapping[str, str]) -> str:
+    """Return the digest of a config's files, given those of each: the same rows give the same files."""
+    found = (sha256[path] for split in SPLITS for path in files.get(split, ()))
+    return hashlib.sha256("".join(found).encode()).hexdigest()
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_file(path: Path, text: str) -> None:

@@ -116,6 +116,15 @@ def _plain(text: str) -> str:
     return unicodedata.normalize("NFKC", text).lower().replace("\u2019", "'")
 
 
+def confidence_reason(text: str) -> str | None:
+    """Return why the level or the value of a stated confidence is None, or None when both are there."""
+    level, value = confidence_level(text), confidence_value(text)
+    if not text.strip():
+        return "no confidence stated"
+    missing = ["no clear level"] * (level is None) + ["no clear number"] * (value is None)
+    return ", ".join(missing) or None
+
+
 _NUMBER = r"\d{1,12}(?:\.\d{1,12})?"
 _ALONE = r"(?<![\w.,/^-])"
 _MEASURE = r"(?:\\?%|percent\b)"

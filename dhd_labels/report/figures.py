@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from dhd_labels.records import CONDITIONS
@@ -47,6 +48,8 @@ class Figure:
     name: str
     title: str
     caption: str
+    summary: str
+    """The points in words, for who cannot see them."""
     png: bytes
     svg: bytes
 
@@ -75,15 +78,24 @@ class _Plot:
     """Draw lines along the x axis instead of one line of the y axis each."""
 
 
-def make_figures(found: Statistics) -> list[Figure]:
-    """Return every figure that the tables have rows for."""
+def make_figures(
+    found: Statistics, names: Collection[str] | None = None, *, most_panels: int | None = None
+) -> list[Figure]:
+    """Return every figure that the tables have rows for.
+
+    Args:
+        found: the tables.
+        names: tables to draw; None for all that have a figure.
+        most_panels: systems to draw, the first ones; None for all.
+    """
     import matplotlib as mpl
 
     figures = []
     with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a name in another script shows as boxes
-        for plot in _PLOTS:
-            panels = _panels(found.table(plot.table).rows, plot.points)
+        for plot in (plot for plot in _PLOTS if names is None or plot.table in names):
+            every = _panels(found.table(plot.table).rows, plot.points)
+            panels = dict(islice(every.items(), most_panels))
             if panels:
                 figures.append(_drawn(plot, panels, found.table(plot.table).says))
     return figures
@@ -119,7 +131,15 @@ def _drawn(plot: _Plot, panels: Mapping[str, list[Point]], says: str) -> Figure:
         (_draw_along if plot.along else _draw_lines)(ax, points, plot)
         ax.set_title(name, fontsize=9, loc="left")
     canvas.suptitle(plot.title)
-    return Figure(plot.table, plot.title, says, _bytes(canvas, "png"), _bytes(canvas, "svg"))
+    return Figure(plot.table, plot.title, says, _summary(panels), _bytes(canvas, "png"), _bytes(canvas, "svg"))
+
+
+def _summary(panels: Mapping[str, Sequence[Point]]) -> str:
+    """Return the values of the first panel in words."""
+    name, points = next(iter(panels.items()))
+    values = (f"{' '.join(filter(None, (p.series, p.line))).replace('_', ' ')} {p.value:.3g}" for p in points)
+    more = f" {len(panels) - 1} more systems are shown." if len(panels) > 1 else ""
+    return f"{name}: {', '.join(values)}.{more}"
 
 
 def _bytes(canvas: Any, kind: str) -> bytes:

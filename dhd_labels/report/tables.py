@@ -20,6 +20,7 @@ COPIES = (
     "No two draws of one input differ in a single character: they look like copies, not like repeats, and then the "
     "blocks measure nothing that one draw does not."
 )
+ACCURACY = "Accuracy by arm"
 _AT_ONCE = 1_000_000
 """Draws that a bootstrap holds at once."""
 ARM_FAMILIES = (
@@ -57,6 +58,10 @@ class ResultTally:
         self._sensitivity.add(result)
         self._masking.add(result)
         self._exclusions.add(result)
+
+    def leave_out(self, reason: str) -> None:
+        """Count a problem that was left out as a whole."""
+        self._exclusions.leave_out(reason)
 
     def tables(self) -> tuple[Table, ...]:
         """Return the tables of a run, in reading order, without the exclusions."""
@@ -163,7 +168,7 @@ class AccuracyTally:
         note = "Mean over problems; the interval resamples problems."
         if self._shared:
             note += f" {self._shared} draws share the answer of another arm that shows the same messages."
-        return Table("Accuracy by arm", columns, rows, note)
+        return Table(ACCURACY, columns, rows, note)
 
     def _row(self, family: str) -> tuple[str, ...]:
         means, statuses = np.asarray(self._means[family]), self._statuses[family]
@@ -212,6 +217,10 @@ class ExclusionTally:
 
     def __init__(self) -> None:
         self._reasons: Counter[tuple[str, str]] = Counter()
+
+    def leave_out(self, reason: str) -> None:
+        """Count a problem that was left out as a whole."""
+        self._reasons["problem", reason] += 1
 
     def add(self, result: ProblemResult) -> None:
         """Count what a problem lacks."""

@@ -32,11 +32,13 @@ TRUE_VALUE = Column(
 )
 EXTRA_COLUMNS: Mapping[str, Sequence[Column]] = {"messages": (TRUE_VALUE,)}
 SPLITS: tuple[Split, ...] = get_args(Split)
+_READ = ("confidence_level", "confidence_reason")
+"""What is read from a message and is no part of it."""
 _PROMPT_TOKENS, _CHARS_A_TOKEN = 150, 4
 
 
 def chunk_tables(
-    world: World, outcomes: Outcomes, first: int, rng: np.random.Generator
+    world: World, outcomes: Outcomes, first: int, rng: np.random.Generator, run: str = "simulated"
 ) -> dict[str, dict[Split, pa.Table]]:
     """Return the tables of a chunk of problems by config and split; random texts and answers are drawn here.
 
@@ -45,12 +47,13 @@ def chunk_tables(
         outcomes: pools and outcomes of the chunk.
         first: number of the chunk's first problem.
         rng: source of randomness.
+        run: name of the run that the rows are of.
     """
     n_problems = len(outcomes.pools) // world.actors
     asked = questions(range(first, first + n_problems))
     split = np.array([SPLITS.index(split_of(question)) for question in asked])
     texts = message_texts(outcomes.pools, rng)
-    chunk = _Chunk(world, outcomes, first, asked, texts, _pool_ids(world, texts, first))
+    chunk = _Chunk(world, outcomes, first, asked, texts, _pool_ids(world, texts, first), run)
     found = {
         "messages": (_messages(chunk), chunk.unit_problem.repeat(POOL_SIZE)),
         "replays": _replays(chunk, rng),
@@ -69,6 +72,7 @@ class _Chunk:
     questions: Sequence[str]
     texts: Mapping[str, pa.Array]
     pool_ids: pa.Array
+    run: str
 
     @property
     def unit_pool(self) -> Index:
@@ -89,6 +93,7 @@ class _Chunk:
         """Return the identity columns of rows that belong to these units."""
         pool, problem = self.unit_pool[unit], self.unit_problem[unit]
         return {
+            "run": take([self.run], np.zeros_like(unit)),
             "pool_id": self.pool_ids.take(pool),
             "problem_id": self.problem_ids(problem),
             "benchmark": self.benchmarks(problem),
@@ -141,6 +146,7 @@ def _messages(chunk: _Chunk) -> pa.Table:
         "proposal_status": take(["graded", "no_answer"], (correct < 0).ravel().astype(int)),
         "proposal_correct": take([False, True, None], correct.ravel() % 3),
         **{field.name: getattr(labels, field.name).ravel() for field in dataclasses.fields(labels)},
+        "interval_reason": labels.trajectory_value_reason.ravel(),
         **_licence(number),
         TRUE_VALUE.name: chunk.outcomes.true_value.ravel(),
     }
@@ -170,6 +176,7 @@ def _replays(chunk: _Chunk, rng: np.random.Generator) -> tuple[pa.Table, Index]:
         "draw": draw,
         "position": unless_negative(position),
         **_outcome(chunk, unit, arm, code, rng),
+        **_licence(len(unit)),
     }
     return _table("replays", columns), chunk.unit_problem[unit]
 
@@ -228,6 +235,7 @@ def _prompt_tokens(chunk: _Chunk) -> Index:
 def _problems(chunk: _Chunk) -> pa.Table:
     number = np.arange(len(chunk.questions))
     columns: dict[str, Any] = {
+        "run": take([chunk.run], np.zeros_like(number)),
         "problem_id": chunk.problem_ids(number),
         "benchmark": chunk.benchmarks(number),
         "question": list(chunk.questions),
@@ -245,7 +253,7 @@ def _pool_ids(world: World, texts: Mapping[str, pa.Array], first: int) -> pa.Arr
     """Return the SHA-256 of each pool: its problem, its actor and its messages."""
     import pyarrow as pa
 
-    shown = [column for name, column in texts.items() if column.type == pa.string() and name != "confidence_level"]
+    shown = [column for name, column in texts.items() if column.type == pa.string() and name not in _READ]
     joined = join(*shown, separator="\x1f").to_pylist()
     pools = len(joined) // POOL_SIZE
     ids = [
@@ -264,11 +272,16 @@ def _pool_ids(world: World, texts: Mapping[str, pa.Array], first: int) -> pa.Arr
 
 
 def _licence(rows: int) -> dict[str, pa.Array]:
+    """Return the licence columns; all texts are ours, and none has a character that UTF-8 lacks."""
     nothing = np.zeros(rows, int)
     return {
         "license": take([LICENSE], nothing),
         "train_allowed": take([True], nothing),
         "commercial_use": take([True], nothing),
+        "attribution": take([None], nothing).cast("string"),
+        "canary": take([None], nothing).cast("string"),
+        "text_withheld": take([None], nothing).cast("string"),
+        "replaced_characters": nothing,
     }
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dhd_labels.protocol.confidence import confidence_level, confidence_value
+from dhd_labels.protocol.confidence import confidence_level, confidence_reason, confidence_value
 from dhd_labels.records import POOL_SIZE
 from dhd_labels.simulate.columns import join, numerals, take
 from dhd_labels.simulate.pools import NO_ANSWER, Pools
@@ -133,6 +133,7 @@ def message_texts(pools: Pools, rng: np.random.Generator) -> dict[str, pa.Array]
         "confidence_text": take(confidence, stated),
         "confidence_level": take([confidence_level(text) for text in confidence], stated),
         "confidence_value": take([confidence_value(text) for text in confidence], stated),
+        "confidence_reason": take([confidence_reason(text) for text in confidence], stated),
     }
 
 

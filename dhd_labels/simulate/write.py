@@ -14,8 +14,11 @@ from typing import Any
 import numpy as np
 
 from dhd_labels.dataset.card import BenchmarkFacts, CardFacts, ProtocolFacts, RoleFacts, RunFacts, render
+from dhd_labels.dataset.header import single_files
+from dhd_labels.dataset.results import Results, results_of
 from dhd_labels.dataset.stream import Chunk, stream_dataset
-from dhd_labels.records import POOL_SIZE
+from dhd_labels.dataset.write import content_digest
+from dhd_labels.records import POOL_SIZE, content_id
 from dhd_labels.replay.plan import FULL_DRAWS
 from dhd_labels.report.table import Table
 from dhd_labels.simulate import tables
@@ -23,6 +26,7 @@ from dhd_labels.simulate.outcomes import ARMS, FULL, STATUS, Outcomes, check_siz
 from dhd_labels.simulate.truth import Ceilings, ceilings, expected_ceilings, text_values, tone_log_odds
 from dhd_labels.simulate.worlds import FloatArray, World
 
+Counts = dict[str, dict[str, int]]
 CHUNK_PROBLEMS = 4000
 _PACKAGES = ("dhd-labels", "datasets", "huggingface-hub", "numpy", "pyarrow")
 _SIGNS = ("neutral", "helpful", "harmful")
@@ -58,13 +62,19 @@ def simulate_dataset(plan: Plan, out: Path) -> dict[str, Any]:
     truth = _Truth(plan)
     found: dict[str, Any] = {}
 
-    def finish(counts: dict[str, dict[str, int]], digests: dict[str, str]) -> tuple[str, str]:
+    def finish(folder: Path, counts: dict[str, dict[str, int]], sha256: dict[str, str]) -> tuple[str, str]:
         text = json.dumps(truth.as_json(), indent=2, allow_nan=False)
         found.update(json.loads(text))
-        return render(_card(plan, found, counts, digests)), text + "\n"
+        results = results_of(folder, counts, single_files(counts))
+        return render(_card(plan, found, counts, sha256, results)), text + "\n"
 
     stream_dataset(_chunks(plan, truth), out, finish, extra_columns=tables.EXTRA_COLUMNS)
     return found
+
+
+def run_name(plan: Plan) -> str:
+    """Return the name of the run that a plan stands for."""
+    return f"simulated-{plan.world.name}-{content_id(dataclasses.asdict(plan))[:8]}"
 
 
 def _chunks(plan: Plan, truth: _Truth) -> Iterator[Chunk]:
@@ -73,7 +83,7 @@ def _chunks(plan: Plan, truth: _Truth) -> Iterator[Chunk]:
         size = min(CHUNK_PROBLEMS, plan.problems - first)
         outcomes = simulate_outcomes(plan.world, size, plan.blocks, rng, draws=plan.draws)
         truth.add(outcomes)
-        yield tables.chunk_tables(plan.world, outcomes, first, rng)
+        yield tables.chunk_tables(plan.world, outcomes, first, rng, run_name(plan))
 
 
 @dataclass(slots=True)
@@ -169,13 +179,13 @@ def _ceilings_json(found: Ceilings) -> dict[str, Any]:
     return dataclasses.asdict(found)
 
 
-def _card(plan: Plan, truth: dict[str, Any], counts: dict[str, dict[str, int]], digests: dict[str, str]) -> CardFacts:
+def _card(plan: Plan, truth: dict[str, Any], counts: Counts, sha256: dict[str, str], results: Results) -> CardFacts:
     world = plan.world
     integrators = ", ".join(tables.integrator_name(n) for n in range(len(world.integrator_scales)))
     actors = ", ".join(tables.actor_name(n) for n in range(world.actors))
     names = [tables.benchmark_name(n) for n in range(world.benchmarks)]
     run = RunFacts(
-        run=f"simulated-{world.name}",
+        run=run_name(plan),
         roles=[_role("hypothesizer", actors), _role("integrator", integrators)],
         actor=actors,
         integrator=integrators,
@@ -187,14 +197,15 @@ def _card(plan: Plan, truth: dict[str, Any], counts: dict[str, dict[str, int]], 
         title=f"Simulated DHD labels: {world.name}",
         runs=(run,),
         benchmarks=[BenchmarkFacts(name, tables.LICENSE, True, True, True) for name in names],
-        license=tables.LICENSE,
         tables=summary_tables(truth),
+        results=results,
         exclusions=_exclusions(truth),
         limits=_LIMITS,
         rows=counts,
         versions={name: importlib.metadata.version(name) for name in _PACKAGES},
         extra_columns=tables.EXTRA_COLUMNS,
-        digests=digests,
+        digests={config: content_digest(files, sha256) for config, files in single_files(counts).items()},
+        sha256=sha256,
     )
 
 

@@ -76,7 +76,11 @@ def compute(labels: str | Path) -> Statistics:
         DhdError: the data set cannot be read, contradicts itself, or has labels that do not follow from its replays.
         NothingMadeError: it has no messages or no replays.
     """
-    source = open_source(labels)
+    return compute_from(open_source(labels))
+
+
+def compute_from(source: Source) -> Statistics:
+    """Compute every table of a data set that was found already, under the conventions of `compute`."""
     units = read_units(source)
     study = Study(units, check_labels(units))
     for reason, count in units.ignored.items():

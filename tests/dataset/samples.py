@@ -70,7 +70,6 @@ def facts(counts: dict[str, dict[str, int]], **changes: Any) -> card.CardFacts:
         "title": "Quickstart labels",
         "runs": (run_facts(),),
         "benchmarks": (card.BenchmarkFacts("quickstart", "apache-2.0", True, True, True),),
-        "license": "apache-2.0",
         "tables": (Table("Taxonomy", ("cell", "n"), (("wrong_helpful", "3"),)),),
         "exclusions": Table("", ("reason", "n"), (("not_renderable", "0"),)),
         "limits": ("Five blocks say little about one message.",),

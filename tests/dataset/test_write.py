@@ -46,7 +46,7 @@ def test_files_have_the_declared_schema_and_the_rows(labels: Path) -> None:
                 assert table.schema == schema.arrow_schema(config)
                 assert table.schema.metadata == schema.arrow_schema(config).metadata
                 read += table.to_pylist()
-        assert read == written
+        assert read == [{**r, "replaced_characters": 0} for r in written]
 
 
 def test_types_come_from_the_declaration_after_a_thousand_nulls(tmp_path: Path) -> None:
@@ -68,13 +68,21 @@ def test_mixed_gold_types_are_refused_with_the_row_number(tmp_path: Path, gold: 
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), np.float64("nan")])
-@pytest.mark.parametrize("column", ["trajectory_value", "ci_high", "confidence_value"])
-def test_nan_and_infinity_are_refused(tmp_path: Path, column: str, value: float) -> None:
-    """apify-client-python#87: the rows carry null and a reason; a NaN that slips through stops the build."""
-    message = refuse(tmp_path, "messages", row("messages", pool_id="q", slot=3) | {column: value})
-    assert message.startswith(
-        f"Row 1000 of messages (problem_id 'p0', pool_id 'q', slot '3'): '{column}' must be a finite"
-    )
+@pytest.mark.parametrize("column", [c for c in schema.MESSAGES if c.type == "float64"], ids=lambda c: c.name)
+def test_a_number_that_is_not_finite_is_null_with_a_reason(tmp_path: Path, column: schema.Column, value: float) -> None:
+    """apify-client-python#87: no NaN in a file, and the row says why there is no number."""
+    assert column.reason is not None
+    found = [row("messages"), row("messages") | {column.name: value}]
+    frame = load_frame(write(tmp_path / "out", {"messages": found}))
+    assert frame[column.name].isna().all()
+    assert frame[column.reason].tolist() == [None, f"{column.name} is not a finite number: {float(value)}"]
+
+
+def test_a_number_that_is_not_finite_and_has_no_place_for_a_reason_is_refused(tmp_path: Path) -> None:
+    extra = {"messages": (schema.Column("true_value", "float64", "the true effect"),)}
+    bad = [row("messages", slot=3) | {"true_value": float("nan")}]
+    with pytest.raises(DhdError, match=r"Row 0 of messages \(.*\): 'true_value' must be a finite"):
+        write_dataset({"messages": bad}, tmp_path / "out", split_of=SPLIT_OF, card="", extra_columns=extra)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +130,9 @@ def test_lone_surrogates_become_the_replacement_character(tmp_path: Path) -> Non
     folder = write(tmp_path / "out", tables)
     assert load_frame(folder)["key_idea"].tolist() == ["the set \ufffd is open"]
     assert load_frame(folder)["what_to_check"].tolist() == ["\ufffd\ufffd 😀"]
+    assert load_frame(folder)["replaced_characters"].tolist() == [3]
     assert load_frame(folder, "problems")["choices"].tolist() == [("\ufffd", "ok")]
+    assert load_frame(folder, "problems")["replaced_characters"].tolist() == [1]
 
 
 def test_numpy_scalars_are_plain_values(tmp_path: Path) -> None:
