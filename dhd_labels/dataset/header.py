@@ -135,11 +135,16 @@ def check_version(header: Header, where: str) -> None:
     Raises:
         DhdError: the schema version differs.
     """
-    if header.schema_version != SCHEMA_VERSION:
-        raise DhdError(
-            f"The 'schema_version' of {where} must be {SCHEMA_VERSION!r}, got {header.schema_version!r}. "
-            "Build the data set again with this version of dhd-labels, or install the version that wrote it."
+    found = header.schema_version
+    if found == SCHEMA_VERSION:
+        return
+    if found.isdecimal() and int(found) > int(SCHEMA_VERSION):
+        todo = "A newer version of dhd-labels wrote it: install that version, or ask for an older revision."
+    else:
+        todo = (
+            "An older version of dhd-labels wrote it: build it again with this one, or install the one that wrote it."
         )
+    raise DhdError(f"The 'schema_version' of {where} must be {SCHEMA_VERSION!r}, got {found!r}. {todo}")
 
 
 def data_files(folder: Path) -> list[str]:
@@ -164,4 +169,23 @@ def _why_not(folder: Path) -> str:
         return f"{str(folder)!r} is a file; labels are a data set folder or a Hub id `org/name`."
     if not any(folder.iterdir()):
         return f"The folder {str(folder)!r} is empty."
+    if broken := broken_yaml(folder / CARD_NAME):
+        return f"The card {folder / CARD_NAME} cannot be read: {broken}. Mend it, or restore it from an older version."
     return f"The folder {str(folder)!r} holds no data set of dhd-labels (no {CARD_NAME} with a '{KEY}' entry)."
+
+
+def broken_yaml(card: Path) -> str | None:
+    """Return what is wrong with the YAML header of a card, or None where it is sound or there is none."""
+    import yaml
+
+    try:
+        text = card.read_text(encoding="utf-8")
+        found = re.match(r"\s*---[ \t]*\r?\n(.*?)^---[ \t]*$", text, re.DOTALL | re.MULTILINE)
+        yaml.safe_load(found[1] if found else "")
+    except (OSError, UnicodeDecodeError):
+        return None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f"line {mark.line + 2}: " if mark else ""
+        return f"{line}its header is no valid YAML ({getattr(error, 'problem', None) or error})"
+    return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dhd_labels.dataset import header as headers
 from dhd_labels.dataset.header import CARD_NAME, HOW_TO_BUILD, Header
 from dhd_labels.dataset.hub import RepoRef, explain, parse_ref, quiet
+from dhd_labels.dataset.place import file_sha256
 from dhd_labels.dataset.schema import CONFIGS, DEFAULT_CONFIG, SPLITS, features
 from dhd_labels.errors import DhdError, did_you_mean
 
@@ -103,6 +105,8 @@ def hub_header(ref: RepoRef) -> tuple[Header, str | None]:
     except Exception as error:
         raise DhdError(explain(error, loading(ref))) from None
     header = headers.read_header(Path(card).parent)
+    if header is None and (broken := headers.broken_yaml(Path(card))):
+        raise DhdError(f"The card of the data set {ref.repo!r} cannot be read: {broken}. Mend it on the Hub.")
     if header is None:
         raise DhdError(
             f"The data set {ref.repo!r} was not made by dhd-labels (its card lacks the '{headers.KEY}' entry)."
@@ -140,10 +144,12 @@ def _unreadable(error: Exception, path: str, config: str, where: str, *, local: 
 
 
 def check_files(folder: Path, header: Header, config: str) -> None:
-    """Refuse files without a declared column: `datasets` would fill it with nulls, as the card has it.
+    """Refuse files that are not those of the card.
+
+    A missing column `datasets` would fill with nulls, as the card has it; other types and values it would not notice.
 
     Raises:
-        DhdError: a file cannot be read or lacks a column.
+        DhdError: a file cannot be read, lacks a column, or was changed after it was written.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -151,10 +157,28 @@ def check_files(folder: Path, header: Header, config: str) -> None:
     for path in (path for paths in header.files.get(config, {}).values() for path in paths):
         try:
             missing = sorted(set(features(config)) - set(pq.read_schema(folder / path).names))
+            changed = _is_changed(folder / path, header.sha256.get(path))
         except (OSError, pa.ArrowException) as error:
             raise DhdError(f"The file {folder / path} cannot be read ({error}). {HOW_TO_BUILD}") from error
         if missing:
             raise DhdError(f"The file {folder / path} lacks the columns {', '.join(missing)}. {HOW_TO_BUILD}")
+        if changed:
+            raise DhdError(
+                f"The file {folder / path} must be as it was built, but its SHA-256 is not the one in the card: it was "
+                "edited or damaged, and its rows may no longer agree with the others. Restore it, or build again."
+            )
+
+
+def _is_changed(path: Path, sha256: str | None) -> bool:
+    """Return whether a file is another one than the card was written for; False where the card gives no digest."""
+    found = path.stat()
+    return sha256 is not None and _sha256(path, found.st_size, found.st_mtime_ns, found.st_ino) != sha256
+
+
+@functools.lru_cache(4096)
+def _sha256(path: Path, size: int, time: int, inode: int) -> str:
+    """Return the digest of a file; what did not change since is not read again."""
+    return file_sha256(path)
 
 
 def _check_columns(found: datasets.Features, config: str, path: str) -> None:

@@ -8,6 +8,7 @@ brings back.
 from __future__ import annotations
 
 import filecmp
+import hashlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -116,6 +117,12 @@ def _link(source: Path, target: Path) -> None:
         os.link(source, target, follow_symlinks=False)
     except OSError:  # a file system without hard links
         shutil.copy2(source, target, follow_symlinks=False)
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _same(one: Path, other: Path, name: str) -> bool:

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dhd_labels.dataset.header import CARD_NAME, SIMULATION_NAME, data_path, empty_rows, single_files
-from dhd_labels.dataset.place import partial_folder, put_in_place
+from dhd_labels.dataset.place import file_sha256, partial_folder, put_in_place
 from dhd_labels.dataset.schema import CONFIGS, Column
 from dhd_labels.dataset.splits import Split
-from dhd_labels.dataset.write import check_card, extended_schema, file_sha256, write_file
+from dhd_labels.dataset.write import check_card, extended_schema, write_file
 from dhd_labels.errors import DhdError
 
 if TYPE_CHECKING:

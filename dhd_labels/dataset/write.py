@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dhd_labels.dataset.header import CARD_NAME, SIMULATION_NAME, WHOLE, Files, data_path, empty_rows, parse_header
-from dhd_labels.dataset.place import partial_folder, put_in_place
+from dhd_labels.dataset.place import file_sha256, partial_folder, put_in_place
 from dhd_labels.dataset.schema import CONFIGS, SPLITS, Column, features
 from dhd_labels.dataset.values import Row, arrow_table, check_names, plain_text
 from dhd_labels.errors import DhdError, did_you_mean
@@ -322,12 +322,6 @@ def content_digest(files: Mapping[str, tuple[str, ...]], sha256: Mapping[str, st
     """Return the digest of a config's files, given those of each: the same rows give the same files."""
     found = (sha256[path] for split in SPLITS for path in files.get(split, ()))
     return hashlib.sha256("".join(found).encode()).hexdigest()
-
-
-def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_file(path: Path, text: str) -> None:
