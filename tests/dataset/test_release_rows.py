@@ -90,7 +90,10 @@ def test_a_prefix_that_only_loo_knows_is_taken_from_there() -> None:
     ("spoil", "why"),
     [
         (lambda h: h.pop(), "4 messages instead of 5"),
-        (lambda h: h[2].update({k: " " for k in h[2] if isinstance(h[2][k], str)}), "nothing to show in the messages 2"),
+        (
+            lambda h: h[2].update({k: " " for k in h[2] if isinstance(h[2][k], str)}),
+            "nothing to show in the messages 2",
+        ),
     ],
 )
 def test_a_pool_that_is_none_is_left_out_and_counted(spoil: Any, why: str) -> None:
