@@ -206,22 +206,34 @@ def push(
     public: Annotated[bool, typer.Option("--public", help="Private unless given.")] = False,
     revision: Annotated[str | None, typer.Option(help="Branch to commit to.")] = None,
     create_pr: Annotated[bool, typer.Option("--create-pr", help="Open a pull request.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would go up.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Send nothing; show what would go up.")] = False,
+    replace_card: Annotated[
+        bool, typer.Option("--replace-card", help="Drop what people wrote into the card on the Hub.")
+    ] = False,
 ) -> None:
     """Publish a data set to the Hugging Face Hub in one commit, then load it back and compare."""
     from dhd_labels.dataset.publish import push as push_dataset
-    from dhd_labels.report.table import Table
+    from dhd_labels.report.table import Table, visible
 
     result = push_dataset(
-        dataset_dir, repo, private=not public, revision=revision, create_pr=create_pr, dry_run=dry_run
+        dataset_dir,
+        repo,
+        private=not public,
+        revision=revision,
+        create_pr=create_pr,
+        dry_run=dry_run,
+        replace_card=replace_card,
     )
-    rows = tuple((f.path, str(f.size), f.sha256[:16]) for f in result.files)
+    rows = tuple((f.path, f.state, str(f.size), f.sha256[:16]) for f in result.files)
     screen = console()
-    screen.print(Table(f"Files for {repo}", ("path", "bytes", "sha256"), rows).to_rich())
+    screen.print(Table(f"Files for {repo}", ("path", "state", "bytes", "sha256"), rows).to_rich())
+    for line in (*(result.card_diff if dry_run else ()), *result.notes):
+        screen.print(visible(line), markup=False, highlight=False)
     if dry_run:
         screen.print("Dry run: nothing was sent.")
     else:
         screen.print(f"Pushed as one commit, loaded back and compared: {result.url}", markup=False)
+        screen.print(f"Commit: {result.commit}", markup=False)
 
 
 @app.command()
@@ -321,10 +333,12 @@ def report(
 def check_token_command(repo: str) -> None:
     """Fail early, before a model is asked, when a push to REPO could not work. Used by `make labels REPO=...`."""
     from dhd_labels.dataset.hub import parse_repo
-    from dhd_labels.dataset.publish import check_token
+    from dhd_labels.dataset.publish import check_repository, check_token
 
     parse_repo(repo)
-    console().print(f"Hugging Face token: ok, signed in as {check_token()}.", markup=False)
+    name = check_token()
+    check_repository(repo)
+    console().print(f"Hugging Face token: ok, signed in as {name}.", markup=False)
 
 
 def _print_summary(folder: Path, json: bool) -> int:

@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from hub_stub import TOKEN, running
 from support import ROOT, cli
+
+from tests.hub import TOKEN, running
 
 SMALL = ["--set", "benchmark.size=6", "--set", "protocol.blocks=2"]
 

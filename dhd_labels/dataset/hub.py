@@ -6,6 +6,7 @@ slip in.
 
 from __future__ import annotations
 
+import errno
 import logging
 import re
 from collections.abc import Iterator
@@ -54,6 +55,7 @@ def explain(error: BaseException, what: str) -> str:
     """Say in one sentence why a Hub request about `what` failed, and what to do. Never quotes the request."""
     from huggingface_hub import constants, errors
 
+    error = _root(error)
     if isinstance(error, errors.OfflineModeIsEnabled):
         return f"{what} needs the Hub, but HF_HUB_OFFLINE is set. Unset it, or use a local folder."
     if isinstance(error, errors.HfHubHTTPError):
@@ -63,8 +65,22 @@ def explain(error: BaseException, what: str) -> str:
             f"{what} failed: the Hub at {constants.ENDPOINT} cannot be reached ({type(error).__name__}). "
             "Check the network and HF_ENDPOINT, then try again."
         )
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"{what} failed: no space is left on this disk. Free some, or set HF_HOME to a place that has it."
     said = redact(" ".join(str(error).split())[:300])
     return f"{what} failed ({type(error).__name__}{': ' + said if said else ''})."
+
+
+def _root(error: BaseException) -> BaseException:
+    """Return the error that explains most: clients wrap the Hub's answer, or a full disk, into their own."""
+    from huggingface_hub import errors
+
+    at: BaseException | None = error
+    while at is not None:
+        if isinstance(at, errors.HfHubHTTPError) or is_network_error(at) or getattr(at, "errno", None):
+            return at
+        at = at.__cause__ or at.__context__
+    return error
 
 
 def redact(text: str) -> str:
@@ -96,10 +112,17 @@ def _explain_status(error: BaseException) -> str:
         return "the token is not valid (401). Log in with `hf auth login`, or set HF_TOKEN to a valid token."
     if isinstance(error, errors.RepositoryNotFoundError):
         return "no such data set, or it is private and this token may not see it. Check the name and `hf auth whoami`."
+    said = redact(" ".join(str(getattr(error, "server_message", None) or "").split())[:300]).rstrip(".")
+    words = f"; it says: {said}" if said else ""
     if status == 403:
-        return "the token may not do this (403). Use a token with write access to that organisation."
-    said = " ".join(str(getattr(error, "server_message", None) or "").split())[:300]
-    return f"the Hub answered {status}{': ' + redact(said) if said else ''}."
+        return f"the token may not do this (403{words}). Use a token with write access to that organisation."
+    if status == 429:
+        told = str(getattr(response, "headers", {}).get("Retry-After", ""))
+        wait = f"in {told} seconds" if told.isdigit() else "later"
+        return f"the Hub has had too many requests (429{words}). Nothing is lost; do it again {wait}."
+    if status is not None and status >= 500:
+        return f"the Hub has a failure of its own ({status}{words}). Nothing is lost; do it again later."
+    return f"the Hub answered {status}{words}."
 
 
 @contextmanager

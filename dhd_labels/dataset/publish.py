@@ -1,47 +1,61 @@
 """Put a data set on the Hub in one commit, load it back and compare it row by row with what was sent.
 
+A push reads the head of the branch, merges the card, uploads what the Hub lacks and commits on that head. If
+somebody else committed meanwhile the Hub refuses, and the push starts again from the new head. Until the commit
+nothing that can be seen has changed. `docs/publishing.md` says the rules.
+
 A token is read where the Hub's own tools keep it and is never printed: errors are made from status codes.
 """
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from dhd_labels.dataset.header import SIMULATION_NAME, Header, data_files, local_header
-from dhd_labels.dataset.hub import explain, parse_repo, quiet
-from dhd_labels.dataset.schema import CONFIGS
+from dhd_labels.dataset.compare import compare
+from dhd_labels.dataset.header import CARD_NAME
+from dhd_labels.dataset.hub import explain, is_network_error, parse_repo
+from dhd_labels.dataset.push_plan import Local, Plan, PushFile, card_diff, marks_of, planned, read_folder, some
+from dhd_labels.dataset.remote import (
+    Remote,
+    explained,
+    find_repository,
+    is_model,
+    read_remote,
+    repeated,
+    status_of,
+)
 from dhd_labels.errors import DhdError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from huggingface_hub import HfApi
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
 HOW_TO_LOG_IN = "Log in with `hf auth login`, or set HF_TOKEN to a token with write access."
-_CHUNK = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class PushFile:
-    """One file that goes up: its path in the repository, its size in bytes and the SHA-256 of its content."""
-
-    path: str
-    size: int
-    sha256: str
+_T = TypeVar("_T")
+_LOCK_TRIES = 6
+_BATCH = 64
+"""Files that are uploaded before the next ones are opened."""
 
 
 @dataclass(frozen=True, slots=True)
 class PushResult:
-    """What was pushed. `commit` and `url` are None after a dry run; `url` is the pull request's if there is one."""
+    """What was pushed, or what would be.
+
+    Attributes:
+        commit: the commit on the Hub; None after a dry run.
+        url: the page of the data set or of the pull request; None after a dry run.
+        files: every file of the data set; the deleted ones are `deleted`.
+        card_diff: lines of a unified diff from the card on the Hub to the one that goes up.
+        notes: what else a person should know, a sentence each.
+    """
 
     commit: str | None
     url: str | None
     files: tuple[PushFile, ...]
+    card_diff: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def check_token(endpoint: str | None = None) -> str:
@@ -52,14 +66,30 @@ def check_token(endpoint: str | None = None) -> str:
         endpoint: the Hub to ask; the one of HF_ENDPOINT, else huggingface.co, by default.
 
     Raises:
-        DhdError: there is no token, the Hub does not accept it, or the Hub cannot be reached.
+        DhdError: there is no token, it may only read, the Hub does not accept it, or the Hub cannot be reached.
     """
     from huggingface_hub import HfApi, get_token
 
     if not get_token():
         raise DhdError(f"Pushing needs a Hub token, and there is none. {HOW_TO_LOG_IN}")
-    with _explained("Checking the Hub token"):
-        return str(HfApi(endpoint=endpoint).whoami()["name"])
+    with explained("Checking the Hub token"):
+        found = repeated(HfApi(endpoint=endpoint).whoami)
+    if found.get("auth", {}).get("accessToken", {}).get("role") == "read":
+        raise DhdError(f"Pushing needs a token that may write, but this one may only read. {HOW_TO_LOG_IN}")
+    return str(found["name"])
+
+
+def check_repository(repo: str, *, private: bool = True) -> None:
+    """Refuse what a push would refuse before its first upload.
+
+    Raises:
+        DhdError: the name is not allowed, is that of a model, or the data set is public and `private` is asked for.
+    """
+    from huggingface_hub import HfApi
+
+    parse_repo(repo)
+    with explained(f"Asking for the data set {repo!r}"):
+        _visibility(HfApi(), repo, private)
 
 
 def push(
@@ -70,6 +100,7 @@ def push(
     revision: str | None = None,
     create_pr: bool = False,
     dry_run: bool = False,
+    replace_card: bool = False,
 ) -> PushResult:
     """Push a data set folder to the Hub as one commit, then load every config back and compare it.
 
@@ -77,144 +108,222 @@ def push(
         dataset_dir: a folder that `write_dataset` wrote. Only the files of the data set go up.
         repo: `org/name`; made if it is not there.
         private: make it private. An existing public repository is refused, so that nothing private is shown
-            by mistake.
-        revision: branch to commit to (made if it is not there); `main` by default.
+            by mistake. An existing one never changes its visibility.
+        revision: branch to commit to (made from `main` if it is not there); `main` by default.
         create_pr: open a pull request instead of committing to the branch.
-        dry_run: only list what would go up, without any request.
+        dry_run: send nothing; say what would go up and how it stands to what the Hub has, where it can be asked.
+        replace_card: put our card in the place of the one that is there, edits of people with it.
 
     Raises:
-        DhdError: not one of our data sets, a bad repository id, no or a bad token, a refusal of the Hub, or
-            what
-            comes back is not what was sent.
+        DhdError: not one of our data sets, a bad repository id, no or a bad token, a refusal of the Hub, the folder
+            changed meanwhile, others kept committing, or what comes back is not what was sent.
     """
+    from huggingface_hub import HfApi
+
     parse_repo(repo)
     if create_pr and revision not in (None, "main"):
         raise DhdError(
             f"A pull request goes to 'main', so --create-pr cannot go with --revision {revision!r}. Drop one."
         )
-    header = local_header(dataset_dir)
-    files = tuple(_describe(dataset_dir, path) for path in data_files(dataset_dir))
-    _check_listed(header, files, dataset_dir)
+    local = read_folder(dataset_dir)
+    target = _Target(HfApi(), repo, revision, private, create_pr, replace_card)
     if dry_run:
-        return PushResult(None, None, files)
+        return target.rehearse(local)
     check_token()
-    commit, url = _commit(dataset_dir, repo, files, private=private, revision=revision, create_pr=create_pr)
-    for config, paths in header.files.items():
-        _compare(dataset_dir, repo, config, paths, commit)
-    return PushResult(commit, url, files)
+    commit, url, plan = target.send(local)
+    _compare(local, repo, commit)
+    return PushResult(commit, url, plan.files(), card_diff(plan), plan.notes)
 
 
-def _commit(
-    folder: Path,
-    repo: str,
-    files: tuple[PushFile, ...],
-    *,
-    private: bool,
-    revision: str | None,
-    create_pr: bool,
-) -> tuple[str, str]:
-    """Make the repository if need be, send every file in one commit; return the commit and its page."""
-    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Where a push goes, and how."""
 
-    api = HfApi()
-    added = [CommitOperationAdd(path_in_repo=file.path, path_or_fileobj=folder / file.path) for file in files]
-    with _explained(f"Pushing to the data set {repo!r}"):
-        url = str(api.create_repo(repo, repo_type="dataset", private=private, exist_ok=True))
-        if private:
-            _check_private(api, repo)
-        if revision is not None:
-            api.create_branch(repo, branch=revision, repo_type="dataset", exist_ok=True)
-        stale = _stale(api.list_repo_files(repo, repo_type="dataset", revision=revision), files)
-        done = api.create_commit(
-            repo,
-            [*added, *(CommitOperationDelete(path_in_repo=path) for path in stale)],
-            commit_message="Update the data set with dhd-labels",
-            repo_type="dataset",
-            revision=revision,
-            create_pr=create_pr,
+    api: HfApi
+    repo: str
+    revision: str | None
+    private: bool
+    create_pr: bool
+    replace_card: bool
+
+    def send(self, local: Local) -> tuple[str, str, Plan]:
+        """Make the repository and the branch if need be, upload and commit; return the commit, its page, the plan."""
+        with explained(f"Pushing to the data set {self.repo!r}"):
+            url, notes = self._prepare()
+            for _ in range(_LOCK_TRIES):
+                plan = self._plan(local, notes)
+                if not plan.needed:
+                    return plan.head, url, plan
+                done = self._commit(local, plan)
+                if done is not None:
+                    return done[0], done[1] or url, plan
+        raise DhdError(
+            f"Others committed to the data set {self.repo!r} {_LOCK_TRIES} times while this push prepared its own "
+            "commit. Nothing was committed, and what was uploaded stays there. Push again when they are done."
         )
-    return done.oid, done.pr_url or url
+
+    def rehearse(self, local: Local) -> PushResult:
+        """Return what `send` would do. Whatever the Hub cannot be asked is said to be unknown."""
+        from huggingface_hub import get_token
+
+        unknown = tuple(PushFile(path, c.size, c.sha256) for path, c in sorted(local.contents.items()))
+        what = "which files it has already, who may see it, and how the card would be merged, is not known"
+        if not get_token():
+            return PushResult(None, None, unknown, (), (f"There is no token, so the Hub was not asked: {what}.",))
+        try:
+            with explained(f"Asking for the data set {self.repo!r}"):
+                return self._rehearsed(local)
+        except _NotAskedError as error:
+            return PushResult(None, None, unknown, (), (f"{error} So {what}.",))
+
+    def _rehearsed(self, local: Local) -> PushResult:
+        there, notes = _askable(lambda: _visibility(self.api, self.repo, self.private))
+        if there is None:
+            seen = "private: only who may see it will" if self.private else "public: everyone will see it"
+            plan = planned(local, Remote("", {}, None), self.replace_card, (f"It would be made, {seen}.",))
+        else:
+            plan = _askable(lambda: self._plan(local, notes, make_branch=False))
+        return PushResult(None, None, plan.files(), card_diff(plan), plan.notes)
+
+    def _prepare(self) -> tuple[str, tuple[str, ...]]:
+        """Make the repository and the branch if they are not there; return the page and notes."""
+        api = self.api
+        there, notes = _visibility(api, self.repo, self.private)
+        if there is None:
+            repeated(lambda: api.create_repo(self.repo, repo_type="dataset", private=self.private, exist_ok=True))
+            _, notes = _visibility(api, self.repo, self.private)
+        if self.revision is not None and not self.revision.startswith("refs/pr/"):
+            repeated(
+                lambda: api.create_branch(self.repo, branch=self.revision or "", repo_type="dataset", exist_ok=True)
+            )
+        return f"{api.endpoint}/datasets/{self.repo}", notes
+
+    def _plan(self, local: Local, notes: tuple[str, ...], *, make_branch: bool = True) -> Plan:
+        from huggingface_hub import errors
+
+        try:
+            found = find_repository(self.api, self.repo, self.revision)
+        except errors.RevisionNotFoundError:
+            if make_branch:
+                raise
+            notes = (*notes, f"The branch {self.revision!r} would be made from main.")
+            found = find_repository(self.api, self.repo)
+        if found is None:
+            raise DhdError(f"The data set {self.repo!r} was there and is gone. Push again.")
+        return planned(local, read_remote(self.api, self.repo, found.sha), self.replace_card, notes)
+
+    def _commit(self, local: Local, plan: Plan) -> tuple[str, str | None] | None:
+        """Upload and commit on the plan's head; return the commit and its pull request, or None if the head moved."""
+        operations = self._upload(local, plan)
+        local.check_unchanged()
+        try:
+            done = self._once(
+                lambda: self.api.create_commit(
+                    self.repo,
+                    operations,
+                    commit_message="Update the data set with dhd-labels",
+                    repo_type="dataset",
+                    revision=self.revision,
+                    create_pr=self.create_pr,
+                    parent_commit=plan.head,
+                )
+            )
+        except Exception as error:
+            if status_of(error) in (409, 412):
+                return None
+            raise
+        self._check_committed(plan, done.oid)
+        return done.oid, done.pr_url
+
+    def _once(self, call: Callable[[], _T]) -> _T:
+        """Repeat a commit where that cannot make a second one: a parent is built on once, a pull request is not."""
+        return call() if self.create_pr else repeated(call)
+
+    def _upload(self, local: Local, plan: Plan) -> list[CommitOperationAdd | CommitOperationDelete]:
+        """Upload the large files that the Hub lacks, some at a time; return the operations of the commit."""
+        from huggingface_hub import CommitOperationAdd, CommitOperationDelete
+
+        operations: list[CommitOperationAdd | CommitOperationDelete] = []
+        added = [path for path in plan.contents if plan.states[path] in ("new", "changed")]
+        for start in range(0, len(added), _BATCH):
+            batch = []
+            for path in added[start : start + _BATCH]:
+                source = plan.card.encode() if path == CARD_NAME else str(local.folder / path)
+                batch.append(CommitOperationAdd(path_in_repo=path, path_or_fileobj=source))
+                batch[-1].upload_info.sha256 = bytes.fromhex(plan.contents[path].sha256)  # not to hash it twice
+            self.api.preupload_lfs_files(
+                self.repo, batch, repo_type="dataset", revision=self.revision, create_pr=self.create_pr
+            )
+            operations += batch
+        gone = (path for path, state in plan.states.items() if state == "deleted")
+        return [*operations, *(CommitOperationDelete(path_in_repo=path) for path in gone)]
+
+    def _check_committed(self, plan: Plan, commit: str) -> None:
+        """Refuse a commit that holds anything but what was planned: a file that changed while it was read."""
+        there = read_remote(self.api, self.repo, commit).files
+        wrong = [path for path, content in plan.contents.items() if path not in there or not there[path].holds(content)]
+        wrong += [path for path, state in plan.states.items() if state == "deleted" and path in there]
+        if wrong:
+            raise DhdError(
+                f"The commit {commit[:12]} of {self.repo!r} must hold what was in the folder when the push began, but "
+                f"{some(sorted(wrong))} differs. Push again; the commit before it is {plan.head[:12]}."
+            )
 
 
-def _stale(there: Iterable[str], files: tuple[PushFile, ...]) -> list[str]:
-    """Return the files that only an earlier push had: rows that were taken out must not stay behind."""
-    sent = {file.path for file in files}
-    ours = re.compile(rf"(?:{'|'.join(CONFIGS)})/[^/]+\.parquet|{re.escape(SIMULATION_NAME)}")
-    return [path for path in there if path not in sent and ours.fullmatch(path)]
+class _NotAskedError(DhdError):
+    """The Hub could not be asked, through no fault of what was asked."""
 
 
-def _check_private(api: HfApi, repo: str) -> None:
-    if not api.dataset_info(repo).private:
+def _askable(call: Callable[[], _T]) -> _T:
+    """Call; where the Hub cannot be reached or is down, say so instead of failing."""
+    try:
+        return call()
+    except DhdError:
+        raise
+    except Exception as error:
+        if is_network_error(error) or (status_of(error) or 0) >= 429:
+            raise _NotAskedError(explain(error, "Asking the Hub")) from None
+        raise
+
+
+def _visibility(api: HfApi, repo: str, private: bool) -> tuple[Any | None, tuple[str, ...]]:
+    """Return what the Hub says of the data set (None: not there), and notes.
+
+    Raises:
+        DhdError: the name is a model's, or the data set is public and must not be.
+    """
+    there = find_repository(api, repo)
+    if there is None:
+        if is_model(api, repo):
+            raise DhdError(
+                f"The repository must be a data set or a new name, but {repo!r} is a model on the Hub. Choose another "
+                "--repo."
+            )
+        return None, ()
+    if private and not there.private:
         raise DhdError(
             f"The data set {repo!r} is public already, and pushes are private by default, so nothing was sent. "
             "Push with --public if everyone may see the labels, or choose another --repo."
         )
+    if not private and there.private:
+        stays = f"The data set {repo!r} is private and stays so: --public only counts when a data set is made."
+        return there, (f"{stays} Its settings on the Hub change it.",)
+    return there, ()
 
 
-def _check_listed(header: Header, files: tuple[PushFile, ...], folder: Path) -> None:
-    """Refuse Parquet files that the card does not list: they would go up and nobody would load them."""
-    listed = set(header.paths)
-    strangers = [file.path for file in files if file.path.endswith(".parquet") and file.path not in listed]
-    if strangers:
-        raise DhdError(
-            f"The card of {folder} must list every Parquet file, but not {', '.join(strangers)}. Remove them, or "
-            "build the data set again."
-        )
+def _compare(local: Local, repo: str, commit: str) -> None:
+    """Compare what the Hub returns with the folder.
 
-
-def _describe(folder: Path, path: str) -> PushFile:
-    digest = hashlib.sha256()
-    with (folder / path).open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return PushFile(path, (folder / path).stat().st_size, digest.hexdigest())
-
-
-def _compare(folder: Path, repo: str, config: str, paths: Mapping[str, tuple[str, ...]], commit: str) -> None:
-    """Load a config from the Hub at the commit and check that every split is the local file, row by row."""
-    import datasets
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    with _explained(f"Loading the config {config!r} of {repo!r} back"):
-        loaded = datasets.load_dataset(repo, config, revision=commit)
-    if set(loaded) != set(paths):
-        raise DhdError(_differs(repo, config, commit, f"the splits are {sorted(loaded)}, not {sorted(paths)}"))
-    for split, files in paths.items():
-        sent = pa.concat_tables([pq.read_table(folder / path) for path in files])
-        difference = _difference(sent, loaded[split].with_format("arrow")[:])
-        if difference:
-            raise DhdError(_differs(repo, config, commit, f"split {split}, {difference}"))
-
-
-def _differs(repo: str, config: str, commit: str, how: str) -> str:
-    return (
-        f"What the Hub returns must be what was pushed, but config {config!r} of {repo!r} at {commit[:12]} "
-        f"differs: {how}. Push again; if it stays, report it."
-    )
-
-
-def _difference(sent: pa.Table, returned: pa.Table) -> str | None:
-    """Return where two tables first differ, or None when they are equal."""
-    if sent.schema.remove_metadata() != returned.schema.remove_metadata():
-        return f"the columns are {returned.schema.names}, not {sent.schema.names}, or of another type"
-    if sent.num_rows != returned.num_rows:
-        return f"there are {returned.num_rows} rows, not {sent.num_rows}"
-    for name in sent.column_names:
-        if not sent.column(name).equals(returned.column(name)):
-            pairs = zip(sent.column(name).to_pylist(), returned.column(name).to_pylist(), strict=True)
-            row, (here, there) = next((number, pair) for number, pair in enumerate(pairs) if pair[0] != pair[1])
-            return f"row {row}, column {name!r}: {repr(there)[:60]}, not {repr(here)[:60]}"
-    return None
-
-
-@contextmanager
-def _explained(what: str) -> Iterator[None]:
-    """Turn what the Hub's libraries raise into one plain sentence, without its cause, which can hold headers."""
+    Raises:
+        DhdError: it differs, or the folder was changed since the commit, so that it cannot be said.
+    """
     try:
-        with quiet():
-            yield
-    except DhdError:
-        raise
-    except Exception as error:
-        raise DhdError(explain(error, what)) from None
+        compare(local.folder, local.header, repo, commit)
+    except (DhdError, OSError):
+        if marks_of(local.folder) == local.marks:
+            raise
+    if marks_of(local.folder) != local.marks:
+        raise DhdError(
+            f"The data set went up as commit {commit[:12]} of {repo!r}, but {local.folder} changed before it was "
+            "compared with what the Hub returns. Push again to compare what is there now."
+        )

@@ -20,7 +20,7 @@ from dhd_labels.benchmarks import NotOnDiskError, ProblemSet, facts, files, read
 from dhd_labels.config import BenchmarkConfig
 from dhd_labels.errors import DhdError
 from tests.benchmarks.upstream_rows import ROWS, row
-from tests.hub_stub import Repo, running
+from tests.hub import Repo, running
 
 
 def read(name: str, path: Path, **more: Any) -> ProblemSet:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.dataset.samples import write
-from tests.hub_stub import HubStub, running
+from tests.hub import HubStub, running
+from tests.hub.client import Clients, clients
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +26,22 @@ def labels(tmp_path: Path) -> Path:
     return write(tmp_path / "labels")
 
 
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[HubStub, Clients]]:
+    """One Hub and the process of its clients for all tests, since the clients take seconds to import."""
+    with running() as stub, clients(stub, tmp_path_factory.mktemp("hub")) as ready:
+        yield stub, ready
+
+
 @pytest.fixture
-def hub() -> Iterator[HubStub]:
-    with running() as stub:
-        yield stub
+def hub(served: tuple[HubStub, Clients]) -> HubStub:
+    """An empty Hub."""
+    served[0].reset()
+    return served[0]
+
+
+@pytest.fixture
+def client(hub: HubStub, served: tuple[HubStub, Clients]) -> Iterator[Clients]:
+    """Child processes with the real clients. They may only ask for what the Hub knows."""
+    yield served[1]
+    assert hub.unknown == []

@@ -8,7 +8,22 @@ from typing import Any
 from dhd_labels.dataset import card, schema
 from dhd_labels.dataset.write import count_rows, write_dataset
 from dhd_labels.report.table import Table
+from tests.hub import TOKEN
+from tests.hub.client import Clients
 
+PRELUDE = """
+import sys
+from pathlib import Path
+from dhd_labels.dataset.load import load_frame
+from dhd_labels.dataset.publish import check_repository, check_token, push
+from dhd_labels.errors import DhdError
+folder = Path(sys.argv[1])
+def attempt(call):
+    try:
+        print(call(), flush=True)
+    except DhdError as error:
+        print("DhdError:", error, flush=True)
+"""
 SPLIT_OF = {"p0": "train", "p1": "validation", "p2": "test"}
 
 
@@ -85,3 +100,8 @@ def write(out: Path, tables: dict[str, list[dict[str, Any]]] | None = None, **ch
     text = card.render(facts(count_rows(tables, SPLIT_OF), **changes))
     write_dataset(tables, out, split_of=SPLIT_OF, card=text, extra_columns=changes.get("extra_columns", {}))
     return out
+
+
+def child(client: Clients, labels: Path, code: str, token: str | None = TOKEN) -> str:
+    """Run code with the real clients, on a data set folder `folder`; return what it printed."""
+    return client.run(PRELUDE + code, labels, token=token)

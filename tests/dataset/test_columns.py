@@ -15,9 +15,8 @@ from dhd_labels.dataset.columns import open_source
 from dhd_labels.dataset.load import load_frame
 from dhd_labels.dataset.schema import CONFIGS, SPLITS
 from dhd_labels.errors import DhdError
-from tests.dataset.samples import row, write
-from tests.dataset.test_publish import child
-from tests.hub_stub import HubStub
+from tests.dataset.samples import child, row, write
+from tests.hub.client import Clients
 
 
 @pytest.mark.parametrize("config", ["messages", "replays", "problems", "masking"])
@@ -38,9 +37,9 @@ def test_rows_can_be_chosen_by_a_condition(labels: Path) -> None:
     assert found == [{"arm": "alone", "k": 0}] * 2
 
 
-def test_the_hub_gives_the_same_rows(hub: HubStub, labels: Path) -> None:
+def test_the_hub_gives_the_same_rows(client: Clients, labels: Path) -> None:
     out = child(
-        hub,
+        client,
         labels,
         """
 from dhd_labels.dataset.columns import open_source

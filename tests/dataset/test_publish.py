@@ -1,52 +1,26 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from dhd_labels.dataset.publish import push
 from dhd_labels.errors import DhdError
-from tests.dataset.samples import row, rows, write
-from tests.hub_stub import TOKEN, HubStub, Repo
-
-PRELUDE = """
-import sys
-from pathlib import Path
-from dhd_labels.dataset.load import load_frame
-from dhd_labels.dataset.publish import check_token, push
-from dhd_labels.errors import DhdError
-folder = Path(sys.argv[1])
-def attempt(call):
-    try:
-        print(call())
-    except DhdError as error:
-        print("DhdError:", error)
-"""
-
-
-def child(hub: HubStub, labels: Path, code: str, token: str | None = TOKEN) -> str:
-    """Run code with the real clients against the stub; return what it printed: no token, no traceback."""
-    keep = {k: v for k, v in os.environ.items() if not k.upper().startswith(("HF_", "HUGGING"))}
-    env = keep | hub.environment(labels.parent / "home", token) | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    # huggingface_hub's own LFS upload uses a deprecated argument of its HTTP client
-    strict = [sys.executable, "-W", "error", "-W", "ignore:Use 'content=<...>':DeprecationWarning", "-c"]
-    done = subprocess.run([*strict, PRELUDE + code, str(labels)], env=env, capture_output=True, text=True, timeout=100)
-    assert (token or TOKEN) not in done.stdout + done.stderr
-    assert (done.returncode, done.stderr) == (0, "")
-    assert hub.unknown == []
-    return done.stdout
+from tests.dataset.samples import child, row, rows, write
+from tests.hub import READ_TOKEN, HubStub, Repo
+from tests.hub.client import Clients
+from tests.hub.faults import Fault
 
 
 @pytest.mark.parametrize("lfs_above", [1 << 30, 1000], ids=["regular", "lfs"])
-def test_push_makes_one_private_commit_and_loads_back_equal(hub: HubStub, labels: Path, lfs_above: int) -> None:
-    hub.lfs_above = lfs_above
+def test_push_makes_one_private_commit_and_loads_back_equal(
+    hub: HubStub, client: Clients, labels: Path, lfs_above: int
+) -> None:
+    hub.lfs_above, hub.lfs_suffixes = lfs_above, ()
     (labels / "secret.txt").write_text("not part of the data set")
     out = child(
-        hub,
+        client,
         labels,
         """
 result = push(folder, "org/labels")
@@ -68,9 +42,9 @@ for config in ("messages", "replays", "problems"):
     assert all(pushed[path] == (labels / path).read_bytes() for path in pushed if path != ".gitattributes")
 
 
-def test_public_branch_pull_request_and_repeated_push(hub: HubStub, labels: Path) -> None:
+def test_public_branch_pull_request_and_repeated_push(hub: HubStub, client: Clients, labels: Path) -> None:
     out = child(
-        hub,
+        client,
         labels,
         """
 attempt(lambda: push(folder, "org/open", private=False).commit)
@@ -100,14 +74,14 @@ attempt(lambda: load_frame("org/none", "messages"))
     assert "no such data set" in out[9]
 
 
-def test_a_second_push_replaces_columns_and_removes_stale_rows(hub: HubStub, labels: Path) -> None:
+def test_a_second_push_replaces_columns_and_removes_stale_rows(hub: HubStub, client: Clients, labels: Path) -> None:
     """huggingface/datasets#8608: the card is that of push 2; a split that emptied does not stay behind."""
     write(
         labels.parent / "second",
         {"messages": [row("messages", n_blocks=1)], "replays": rows()["replays"][:2]},
     )
     out = child(
-        hub,
+        client,
         labels,
         """
 push(folder, "org/labels")
@@ -126,57 +100,65 @@ attempt(lambda: load_frame("org/labels", "problems"))
     ]
 
 
-def test_what_comes_back_different_is_an_error(hub: HubStub, labels: Path) -> None:
+def test_what_comes_back_different_is_an_error(hub: HubStub, client: Clients, labels: Path) -> None:
     tables = rows()
+    tables["messages"][1]["n_blocks"] = 3  # the files of 3 and 4 have the same size, which the Hub's tree gives
+    write(labels, tables)
     tables["messages"][1]["n_blocks"] = 4
     other = write(labels.parent / "other", tables)
     path = "messages/train-all-00000.parquet"
     hub.corrupt[path] = (other / path).read_bytes()
-    out = child(hub, labels, 'attempt(lambda: push(folder, "org/labels"))')
+    out = child(client, labels, 'attempt(lambda: push(folder, "org/labels"))')
     assert "config 'messages' of 'org/labels'" in out
-    assert "split train, row 1, column 'n_blocks': 4, not 5" in out
+    assert "split train, row 1, column 'n_blocks': 4, not 3" in out
 
 
-def test_tokens(hub: HubStub, labels: Path) -> None:
+def test_tokens(hub: HubStub, client: Clients, labels: Path) -> None:
     both = 'attempt(check_token)\nattempt(lambda: push(folder, "org/labels"))'
-    assert child(hub, labels, "attempt(check_token)") == "stub-user\n"
+    assert child(client, labels, "attempt(check_token)") == "stub-user\n"
     hub.requests.clear()
-    missing = child(hub, labels, both, token=None)
+    missing = child(client, labels, both, token=None)
     assert missing.count("DhdError: Pushing needs a Hub token, and there is none. Log in with `hf auth login`") == 2
     assert hub.requests == []
-    wrong = child(hub, labels, both, token="hf_wrongwrongwrong")
+    wrong = child(client, labels, both, token="hf_wrongwrongwrong")
     assert wrong.count("DhdError: Checking the Hub token failed: the token is not valid (401)") == 2
-    strange = child(hub, labels, both, token="hf_naïve\x01token")
+    strange = child(client, labels, both, token="hf_naïve\x01token")
     assert strange.count("DhdError: Checking the Hub token failed") == 2
     assert hub.repos == {}
 
 
-def test_a_token_without_the_right_to_write(hub: HubStub, labels: Path) -> None:
+def test_a_token_without_the_right_to_write(hub: HubStub, client: Clients, labels: Path) -> None:
+    out = child(client, labels, "attempt(check_token)", token=READ_TOKEN)
+    assert "may only read" in out
     hub.read_only = True
-    out = child(hub, labels, 'attempt(lambda: push(folder, "org/labels"))')
-    assert "the token may not do this (403)" in out
+    out = child(client, labels, 'attempt(lambda: push(folder, "org/labels"))')
+    assert "the token may not do this (403" in out
     assert hub.repos == {}
 
 
-def test_an_unreachable_hub(labels: Path) -> None:
-    nobody = HubStub(endpoint="http://127.0.0.1:9")
-    out = child(nobody, labels, 'attempt(check_token)\nattempt(lambda: load_frame("org/labels", "messages"))')
-    assert out.count("the Hub at http://127.0.0.1:9 cannot be reached") == 2
+def test_an_unreachable_hub(hub: HubStub, client: Clients, labels: Path) -> None:
+    hub.faults.add(Fault(".*", "", times=100, cut="upload"))
+    code = 'attempt(lambda: check_token("http://127.0.0.1:9"))\nattempt(lambda: load_frame("org/labels", "messages"))'
+    out = child(client, labels, code)
+    assert out.count("cannot be reached") == 2
     assert "there is no such folder here" in out
 
 
-def test_a_data_set_of_others_is_not_read(hub: HubStub, labels: Path) -> None:
+def test_a_data_set_of_others_is_not_read(hub: HubStub, client: Clients, labels: Path) -> None:
     hub.repos["org/other"] = Repo(private=False)
     hub.repos["org/other"].commit("main", {"README.md": b"---\nlicense: mit\n---\n"})
-    out = child(hub, labels, 'attempt(lambda: load_frame("org/other", "messages"))', token=None)
+    out = child(client, labels, 'attempt(lambda: load_frame("org/other", "messages"))', token=None)
     assert "The data set 'org/other' was not made by dhd-labels" in out
 
 
-def test_a_dry_run_lists_what_would_go_up_and_asks_nobody(hub: HubStub, labels: Path) -> None:
-    out = child(hub, labels, 'result = push(folder, "org/labels", dry_run=True)\nprint(result)', token=None)
-    assert "commit=None" in out
+def test_a_dry_run_without_a_token_asks_nobody(
+    hub: HubStub, client: Clients, labels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = child(client, labels, 'result = push(folder, "org/labels", dry_run=True)\nprint(result)', token=None)
+    assert "commit=None" in out and "no token, so the Hub was not asked" in out
     assert hub.requests == []
     (labels / "secret.txt").write_text("x")
+    monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
     for file in push(labels, "org/labels", dry_run=True).files:
         data = (labels / file.path).read_bytes()
         assert (file.size, file.sha256) == (len(data), hashlib.sha256(data).hexdigest())
