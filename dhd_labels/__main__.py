@@ -185,6 +185,20 @@ def build(
         screen.print(line, markup=False)
 
 
+@app.command(name="import-release")
+def import_release(
+    release: Annotated[Path, typer.Argument(metavar="FOLDER", help="Holds raw/<benchmark>/dhd/<model>/...")],
+    out: Annotated[Path, typer.Option(metavar="DATASET_DIR", help="Folder of the data set.")],
+) -> None:
+    """Turn a release in the layout of the paper's authors into a data set. `--labels FOLDER` does it by itself."""
+    from dhd_labels.dataset.paper import import_release as convert
+
+    report = convert(release, out)
+    screen = console()
+    screen.print(f"Data set: {out} ({report.problems} problems, {report.messages} messages)", markup=False)
+    screen.print(report.table().to_rich())
+
+
 @app.command()
 def push(
     dataset_dir: Annotated[Path, typer.Argument(metavar="DATASET_DIR")],

@@ -90,7 +90,7 @@ class RunFacts:
         integrator: model that solved with and without them.
         protocol: sizes of pools, blocks and draws.
         noise: one sentence on what makes repeats differ, with the measured disagreement of identical inputs.
-        seed: base seed of the run.
+        seed: base seed of the run; None where nobody knows.
         servers: (role, model id, what its server said of itself, answers); empty where no server was asked.
     """
 
@@ -100,7 +100,7 @@ class RunFacts:
     integrator: str
     protocol: ProtocolFacts
     noise: str
-    seed: int
+    seed: int | None
     servers: Sequence[tuple[str, str, str, int]] = ()
 
 

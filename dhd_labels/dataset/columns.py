@@ -7,7 +7,7 @@ themselves and nothing but the columns that are asked for. The same folders, Hub
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from dhd_labels.dataset import header as headers
 from dhd_labels.dataset.header import HOW_TO_BUILD, Header
 from dhd_labels.dataset.hub import explain, parse_ref, quiet
 from dhd_labels.dataset.load import check_files, check_rows, hub_header, loading
+from dhd_labels.dataset.released import NotOursError, fetch_release, imported, is_unread_release
 from dhd_labels.dataset.schema import CONFIGS, SPLITS
 from dhd_labels.errors import DhdError
 
@@ -99,18 +100,25 @@ def open_source(labels: str | Path) -> Source:
 
     Args:
         labels: a folder that `build` or `simulate` wrote, or a Hub id `org/name` or `org/name@revision`. A folder of
-            that name wins.
+            that name wins. A folder or repository in the layout of the paper's release is converted first.
 
     Raises:
         DhdError: no such data set, not one of ours, or the Hub said no.
     """
     folder = Path(labels).expanduser()
     ref = None if folder.exists() else parse_ref(str(labels))
+    if is_unread_release(folder):
+        return replace(open_source(imported(folder)), name=str(labels))
     if ref is None:
         return Source(str(labels), headers.local_header(folder), folder.resolve())
     from huggingface_hub import snapshot_download
 
-    header, revision = hub_header(ref)
+    try:
+        header, revision = hub_header(ref)
+    except NotOursError:
+        if (release := fetch_release(ref)) is None:
+            raise
+        return replace(open_source(imported(release)), name=str(labels))
     try:
         with quiet():
             at = snapshot_download(ref.repo, repo_type="dataset", revision=revision, allow_patterns=header.paths)

@@ -11,6 +11,7 @@ from dhd_labels.dataset import header as headers
 from dhd_labels.dataset.header import CARD_NAME, HOW_TO_BUILD, Header
 from dhd_labels.dataset.hub import RepoRef, explain, parse_ref, quiet
 from dhd_labels.dataset.place import file_sha256
+from dhd_labels.dataset.released import NotOursError, fetch_release, imported, is_unread_release
 from dhd_labels.dataset.schema import CONFIGS, DEFAULT_CONFIG, SPLITS, features
 from dhd_labels.errors import DhdError, did_you_mean
 
@@ -27,10 +28,9 @@ def load(labels: str | Path, config: str = DEFAULT_CONFIG) -> datasets.DatasetDi
     """Load one config of a data set of labels with all three splits (an empty split has zero rows).
 
     Args:
-        labels: a folder that `build` or `simulate` wrote, or a Hub id `org/name` or `org/name@revision`. A
-            folder of
-            that name wins.
-        config: `messages`, `replays` or `problems`.
+        labels: a folder that `build` or `simulate` wrote, or a Hub id `org/name` or `org/name@revision`. A folder of
+            that name wins. A folder or repository in the layout of the paper's release is converted first.
+        config: `messages`, `replays`, `problems` or `masking`.
 
     Raises:
         DhdError: no such data set, not one of ours, the config or a column is missing, or the Hub said no.
@@ -43,7 +43,12 @@ def load(labels: str | Path, config: str = DEFAULT_CONFIG) -> datasets.DatasetDi
     if ref is None:
         headers.local_header(Path(labels))
         raise DhdError(f"There is no data set {str(labels)!r}. {HOW_TO_BUILD}")
-    return _load_hub(ref, config)
+    try:
+        return _load_hub(ref, config)
+    except NotOursError:
+        if (release := fetch_release(ref)) is None:
+            raise
+        return _load_folder(imported(release), config)
 
 
 def load_frame(
@@ -74,6 +79,8 @@ def load_frame(
 
 
 def _load_folder(folder: Path, config: str) -> datasets.DatasetDict:
+    if is_unread_release(folder):
+        folder = imported(folder)
     header = headers.local_header(folder)
     check_files(folder, header, config)
     return _load(str(folder), config, header, str(folder), None)
@@ -93,9 +100,10 @@ def hub_header(ref: RepoRef) -> tuple[Header, str | None]:
     """Return the header of a data set on the Hub and its commit, so that the card and the rows come from the same one.
 
     Raises:
-        DhdError: the Hub said no, or the data set is not ours or of another version.
+        NotOursError: the data set is not ours.
+        DhdError: the Hub said no, or the data set is of another version.
     """
-    from huggingface_hub import HfApi, constants, hf_hub_download
+    from huggingface_hub import HfApi, constants, errors, hf_hub_download
 
     try:
         with quiet():
@@ -104,13 +112,15 @@ def hub_header(ref: RepoRef) -> tuple[Header, str | None]:
                 there = HfApi().dataset_info(ref.repo, revision=revision, timeout=30, files_metadata=True)
                 revision = there.sha
             card = hf_hub_download(ref.repo, CARD_NAME, repo_type="dataset", revision=revision)
+    except errors.EntryNotFoundError as error:
+        raise NotOursError(explain(error, loading(ref))) from None
     except Exception as error:
         raise DhdError(explain(error, loading(ref))) from None
     header = headers.read_header(Path(card).parent)
     if header is None and (broken := headers.broken_yaml(Path(card))):
         raise DhdError(f"The card of the data set {ref.repo!r} cannot be read: {broken}. Mend it on the Hub.")
     if header is None:
-        raise DhdError(
+        raise NotOursError(
             f"The data set {ref.repo!r} was not made by dhd-labels (its card lacks the '{headers.KEY}' entry)."
         )
     headers.check_version(header, ref.repo)
