@@ -11,7 +11,7 @@ import pandas as pd
 from dhd_labels.errors import NothingMadeError
 from dhd_labels.records import POOL_SIZE, Arm
 from dhd_selectors.base import POOL_KEYS, PRIVILEGED_COLUMNS, BoolArray, FloatArray, IntArray
-from dhd_selectors.features import build_features, pool_codes
+from dhd_selectors.features import OF_PROBLEM, build_features, pool_codes
 
 ARMS = (Arm.full().name, *(Arm.without(slot).name for slot in range(POOL_SIZE)), Arm.alone().name)
 """Arms that a decision can lead to; an action is an index into this tuple."""
@@ -117,14 +117,14 @@ def assemble(messages: pd.DataFrame, replays: pd.DataFrame, problems: pd.DataFra
     Args:
         messages: rows of `messages` with the column `split`.
         replays: rows of `replays`.
-        problems: rows of `problems`; only `answer_type` is used.
+        problems: rows of `problems`; only `answer_type` and `question` are used.
 
     Returns:
         One row a message, in the order of `messages`; one pool for each (pool_id, integrator, order).
     """
     messages = messages.reset_index(drop=True)
-    answer_type = problems.drop_duplicates("problem_id").set_index("problem_id")["answer_type"]
-    visible = messages.assign(answer_type=messages["problem_id"].map(answer_type))
+    by_problem = problems.drop_duplicates("problem_id").set_index("problem_id")
+    visible = messages.assign(**{name: messages["problem_id"].map(by_problem[name]) for name in OF_PROBLEM})
     pool = pool_codes(messages)
     first = messages.groupby(pool).head(1).reset_index(drop=True)
     blocks = messages["n_blocks"].to_numpy(dtype=np.float64, na_value=1.0)
