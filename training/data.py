@@ -19,7 +19,7 @@ from dhd_selectors.base import (
     FloatArray,
     IntArray,
 )
-from dhd_selectors.features import build_features, pool_codes
+from dhd_selectors.features import OF_PROBLEM, build_features, pool_codes
 from training.outcomes import actions_of, codes_of, complete_blocks, success_table
 
 LoadFrame = Callable[[str, str, tuple[str, ...]], pd.DataFrame]
@@ -148,7 +148,7 @@ def assemble(
     """
     messages = messages.reset_index(drop=True)
     by_problem = problems.drop_duplicates("problem_id").set_index("problem_id")
-    visible = messages.assign(answer_type=messages["problem_id"].map(by_problem["answer_type"]))
+    visible = messages.assign(**{name: messages["problem_id"].map(by_problem[name]) for name in OF_PROBLEM})
     pool = pool_codes(messages)
     _, first = np.unique(pool, return_index=True)
     pools = messages.iloc[first].reset_index(drop=True)

@@ -46,7 +46,7 @@ def small(kit: Any) -> LabelData:
         kit.replay("p1", "full", True, block=None, draw=9),  # a nested draw, outside the matched blocks
         kit.replay("p1", "prefix-3", True, block=None),
     ]
-    problems = [{"problem_id": p, "answer_type": "integer"} for p in ("p0", "p1")]
+    problems = [{"problem_id": p, "answer_type": "integer", "question": None} for p in ("p0", "p1")]
     return assemble(kit.frame("messages", messages), kit.frame("replays", replays), kit.frame("problems", problems))
 
 
@@ -66,7 +66,7 @@ def test_blocks_that_only_some_problems_got_score_nothing(kit: Any) -> None:
     replays = [kit.replay(p, arm, block == 0, block=block) for p in ("p0", "p1") for block in (0, 1)
                for arm in ("full", *(f"without-{s}-of-5" for s in range(5)))]  # fmt: skip
     replays += [kit.replay("p0", "alone", True, block=None)]
-    problems = [{"problem_id": p, "answer_type": "integer"} for p in ("p0", "p1")]
+    problems = [{"problem_id": p, "answer_type": "integer", "question": None} for p in ("p0", "p1")]
     data = assemble(kit.frame("messages", messages), kit.frame("replays", replays), kit.frame("problems", problems))
     assert (data.success[0] == 1.0).all()
     assert (np.delete(data.success[1], ALONE) == 0.5).all()
