@@ -2,13 +2,16 @@
 
     python -m training.fit --selector lgbm --labels data/quickstart
     python -m training.fit --selector drop-wrong --labels ORG/NAME@REVISION --json gains.json
+    python -m training.fit --selector lgbm --labels data/quickstart --out models/lgbm --push ORG/NAME
 
-Cross-fits over the train and validation splits; `--test` fits on both once and judges on the test split.
+Cross-fits over the train and validation splits; `--test` fits on both once and judges on the test split. `--out` and
+`--push` then fit on train and validation once more and save that rule. `training.evaluate` only measures.
 Exit codes: 0 done, 1 nothing useful to report, 2 bad usage or input.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 from collections.abc import Sequence
@@ -21,16 +24,19 @@ import typer
 
 from dhd_labels.cli import console, run_app
 from dhd_labels.errors import DhdError, NothingMadeError, did_you_mean
-from dhd_selectors.base import needs_labels, uses_text
-from dhd_selectors.policy import POLICY_NAMES, load_policy
+from dhd_selectors.base import Selector, needs_labels, uses_text
+from dhd_selectors.policy import POLICY_NAMES, Policy, load_policy
 from dhd_selectors.registry import load_selector, selector_names
 from training.data import LabelData, LoadFrame, load_data
 from training.estimands import ESTIMANDS, make_folds
 from training.report import Report, measure, render, write_json
+from training.share import Sharing, fit_rule, pin, share
 
 FIT_SPLITS = ("train", "validation")
 MAX_SEED = 2**31 - 1
 """The largest seed that LightGBM takes."""
+MIN_WORDS = 3
+"""Fewest words that say why a licence does not matter."""
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -47,10 +53,27 @@ class FitOptions:
     jobs: int = 1
     test: bool = False
     repeats: int = 1
+    restricted: str | None = None
+    """Why rows that may not be trained on are learned from all the same; None leaves them out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A report, and what it was measured with: the unfitted selector, the policy and the labels."""
+
+    report: Report
+    selector: Selector
+    policy: Policy
+    data: LabelData
 
 
 def fit_and_measure(options: FitOptions, load_frame: LoadFrame | None = None) -> Report:
-    """Return the report of one fit.
+    """Return the report of one fit; see `measure_selector`."""
+    return measure_selector(options, load_frame).report
+
+
+def measure_selector(options: FitOptions, load_frame: LoadFrame | None = None) -> Measured:
+    """Cross-fit a selector and measure its gain.
 
     Args:
         options: names are checked before any data are read.
@@ -71,9 +94,11 @@ def fit_and_measure(options: FitOptions, load_frame: LoadFrame | None = None) ->
         texts=uses_text(selector),
         every_integrator=options.estimand == "unseen-integrator",
     )
+    if options.restricted is not None:
+        data = dataclasses.replace(data, trainable=np.ones_like(data.trainable))
     if needs_labels(selector):
         _require_labels(data, options.labels)
-    return measure(
+    report = measure(
         selector,
         policy,
         data,
@@ -84,11 +109,18 @@ def fit_and_measure(options: FitOptions, load_frame: LoadFrame | None = None) ->
         names=(options.selector, options.estimand, options.policy),
         seed=options.seed,
     )
+    return Measured(report, selector, policy, data)
 
 
 @app.command()
 def command(
-    selector: Annotated[str, typer.Option(help=f"One of {', '.join(selector_names())}, or an installed one.")],
+    selector: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME|MODULE:CLASS|FILE.py:CLASS",
+            help=f"One of {', '.join(selector_names())}, or a class of yours, importable or in a file.",
+        ),
+    ],
     labels: Annotated[str, typer.Option(metavar="DIR_OR_HUB_ID[@REV]", help="Data set of labels.")],
     estimand: Annotated[str, typer.Option(help=f"What is estimated: {', '.join(ESTIMANDS)}.")] = "unseen-problem",
     policy: Annotated[
@@ -98,14 +130,35 @@ def command(
     jobs: Annotated[int, typer.Option(min=1, help="Threads; the result does not depend on them.")] = 1,
     json: Annotated[Path | None, typer.Option(metavar="F", help="Also write the result as JSON.")] = None,
     test: Annotated[bool, typer.Option("--test", help="Fit on train and validation, judge on test.")] = False,
+    use_restricted: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHY", help="Learn also from rows that may not be trained on; say why, the card repeats it."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Fit once more on all and save the rule here.")
+    ] = None,
+    push: Annotated[str | None, typer.Option(metavar="ORG/NAME", help="Push that rule to the Hub, as a model.")] = None,
+    public: Annotated[bool, typer.Option("--public", help="Let everyone see the pushed rule.")] = False,
 ) -> None:
     """Fit a selector on trajectory values and print its gain on problems that it has not seen."""
     # More threads than cores only wait for each other.
-    options = FitOptions(selector, labels, estimand, policy, seed, min(jobs, os.cpu_count() or 1), test)
-    report = fit_and_measure(options)
-    render(report, console())
+    jobs = min(jobs, os.cpu_count() or 1)
+    options = FitOptions(selector, labels, estimand, policy, seed, jobs, test, restricted=use_restricted)
+    sharing = Sharing(out, push, public)
+    sharing.check(load_selector(selector))
+    source = pin(labels) if sharing else None
+    if source is not None:
+        options = dataclasses.replace(options, labels=source.labels)
+    made = measure_selector(options)
+    render(made.report, console())
     if json is not None:
-        write_json(report, json)
+        write_json(made.report, json)
+    if source is not None:
+        rule = fit_rule(selector, made.selector, made.policy, made.data, made.report, source, use_restricted)
+        for line in share(rule, made.data, sharing):
+            console().print(line, markup=False)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -120,6 +173,11 @@ def _check(options: FitOptions) -> None:
         raise DhdError(f"The seed must be between 0 and {MAX_SEED}, got {options.seed}.")
     if options.jobs < 1:
         raise DhdError(f"The number of jobs must be at least 1, got {options.jobs}.")
+    if options.restricted is not None and len(options.restricted.split()) < MIN_WORDS:
+        raise DhdError(
+            f"--use-restricted must say in words why rows may be learned from that their licence forbids, got "
+            f"{options.restricted!r}."
+        )
 
 
 def _require_labels(data: LabelData, labels: str) -> None:

@@ -30,7 +30,8 @@ class TrainingFacts:
     Attributes:
         labels: the data set's Hub id, or the name of its folder.
         revision: its commit on the Hub; None for a folder.
-        digest: SHA-256 of the data set's files, or of its card for one on the Hub.
+        digest: SHA-256 of a folder's card, which has the digests of the rows; None on the Hub, where the commit says
+            it.
         splits: the splits that were learned from.
         seed: seed of folds, fits and intervals.
         n_problems: problems learned from.
@@ -43,7 +44,7 @@ class TrainingFacts:
 
     labels: str
     revision: str | None
-    digest: str
+    digest: str | None
     splits: tuple[str, ...]
     seed: int
     n_problems: int

@@ -53,7 +53,7 @@ def write_manifest(folder: Path, fields: Mapping[str, Any]) -> None:
     content = {
         **fields,
         "format": FORMAT,
-        "versions": _versions(),
+        "versions": package_versions(),
         "feature_version": FEATURE_VERSION,
         "features": list(FEATURE_NAMES),
         "schema_version": SCHEMA_VERSION,
@@ -126,7 +126,8 @@ def _other(content: Mapping[str, Any]) -> str:
     return f"Fit and save it again with this version of dhd-labels, or install the one that wrote it ({wrote})."
 
 
-def _versions() -> dict[str, str]:
+def package_versions() -> dict[str, str]:
+    """Return the versions of the packages that a saved rule depends on, as far as they are installed."""
     found = {}
     for package in _PACKAGES:
         try:

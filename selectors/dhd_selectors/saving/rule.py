@@ -19,15 +19,14 @@ from dhd_labels.errors import DhdError
 from dhd_labels.records import POOL_SIZE
 from dhd_selectors.actions import N_ACTIONS, slots_of
 from dhd_selectors.base import Selector, is_privileged, predict_values, requires, selector_name, uses_text
-from dhd_selectors.features import build_features
+from dhd_selectors.features import pool_features
 from dhd_selectors.policy import NEVER, Thresholds, load_policy
 from dhd_selectors.registry import is_shipped, selector_factory
 from dhd_selectors.saving import manifest as manifests
 from dhd_selectors.saving.facts import TrainingFacts
 from dhd_selectors.saving.manifest import MANIFEST_NAME, SELECTOR_FOLDER
-from dhd_selectors.saving.pool import Record, pool_frame
+from dhd_selectors.saving.pool import Record, read_pool, text_frame
 from dhd_selectors.saving.state import load_selector_of, save_selector
-from dhd_selectors.texts import text_columns
 
 if TYPE_CHECKING:
     from dhd_selectors.saving.hub import PushedRule
@@ -38,9 +37,9 @@ REPORT_NAME = "report.json"
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Which slots to show, ascending, the predicted value of each message by slot, and why all were kept if no rule did.
+    """Which slots to show, ascending, and the predicted value of each message by slot.
 
-    `reason` is None when the rule decided. `values` is empty when it did not.
+    Where the rule could not decide and all are kept, `values` is empty and `reason` says why; else `reason` is None.
     """
 
     kept: tuple[int, ...]
@@ -71,9 +70,9 @@ class DecisionRule:
 
         Args:
             problem: a `Problem`, a dictionary or a frame's row with `answer_type`; `benchmark` and `question` if known.
-            messages: the five messages: `Message` records, dictionaries with the data set's column names, or the rows of
-                one pool. `docs/selectors.md` lists the fields. Fewer than five are all kept: no rule was measured on
-                such pools.
+            messages: the five messages: `Message` records, dictionaries with the data set's column names, or the rows
+                of one pool. `docs/selectors.md` lists the fields. Fewer than five are all kept: no rule was measured
+                on such pools.
 
         Raises:
             DhdError: a field is missing or of another kind, or the slots are not those of one pool.
@@ -82,12 +81,12 @@ class DecisionRule:
 
     def decide(self, problem: Record, messages: Iterable[Record] | pd.DataFrame) -> Decision:
         """Return what `keep` returns, with the values behind it."""
-        frame = pool_frame(problem, messages)
-        slots = frame["slot"].to_numpy(dtype=np.int64)
-        if len(frame) != POOL_SIZE:
-            return Decision(tuple(slots.tolist()), {}, f"{len(frame)} messages, and rules are for {POOL_SIZE}: all kept")
-        texts = text_columns(frame) if uses_text(self.selector) else None
-        values = predict_values(self.selector, build_features(frame), pd.DataFrame(index=frame.index), texts)
+        pool = read_pool(problem, messages)
+        slots = np.array([message.slot for message in pool], dtype=np.int64)
+        if len(pool) != POOL_SIZE:
+            return Decision(tuple(slots.tolist()), {}, f"{len(pool)} messages, and rules are for {POOL_SIZE}: all kept")
+        texts = text_frame(pool) if uses_text(self.selector) else None
+        values = predict_values(self.selector, pool_features(pool), pd.DataFrame(index=range(POOL_SIZE)), texts)
         pools, recorded = np.zeros(POOL_SIZE, dtype=np.int64), np.ones((1, N_ACTIONS), dtype=np.bool_)
         action = load_policy(self.policy).choose(pools, slots, values, recorded, self.thresholds)
         return Decision(slots_of(int(action[0])), dict(zip(slots.tolist(), values.tolist(), strict=True)))
@@ -101,7 +100,7 @@ class DecisionRule:
         """
         check_savable(self.selector)
         target = Path(folder).expanduser()
-        _check_target(target)
+        check_target(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         try:
@@ -117,19 +116,17 @@ class DecisionRule:
 
         Args:
             source: a folder, or `org/name` or `org/name@revision` of the Hub. A folder of that name wins.
-            selector: the class, or how `load_selector` names it, of a selector that is not built in and that no installed
-                package offers.
+            selector: the class, or how `load_selector` names it, of a selector that is not built in and that no
+                installed package offers.
 
         Raises:
             DhdError: there is no such rule, it is of another version, a file was changed, or its class is not here.
         """
         folder, manifest = _locate(source)
         chosen = _class_of(manifest, folder, selector)
-        thresholds = tuple(NEVER if t is None else float(t) for t in manifest["thresholds"])
-        training = None if manifest["training"] is None else TrainingFacts.from_json(manifest["training"])
+        policy, thresholds, training = _decoded(manifest, folder)
         fitted = load_selector_of(chosen, folder / SELECTOR_FOLDER)
-        load_policy(manifest["policy"])
-        return cls(manifest["selector"], fitted, manifest["policy"], thresholds, training)
+        return cls(manifest["selector"], fitted, policy, thresholds, training)
 
     def push_to_hub(self, repo: str, *, private: bool = True, revision: str | None = None) -> PushedRule:
         """Push the rule as a model repository, in one commit, and load it back to compare.
@@ -176,8 +173,8 @@ def check_savable(selector: Selector) -> None:
     if is_privileged(selector):
         columns = ", ".join(requires(selector, fitting=False))
         raise DhdError(
-            f"{selector_name(selector)} needs {columns} when it decides, which nobody has for a new pool, so it cannot be "
-            "saved. It is a comparator; save one that is not marked with *."
+            f"{selector_name(selector)} needs {columns} when it decides, which nobody has for a new pool, so it cannot "
+            "be saved. It is a comparator; save a selector that is not marked with *."
         )
 
 
@@ -199,30 +196,54 @@ def _locate(source: str | Path) -> tuple[Path, dict[str, Any]]:
     return folder, manifest
 
 
+def _decoded(manifest: dict[str, Any], folder: Path) -> tuple[str, Thresholds, TrainingFacts | None]:
+    """Return the policy, the thresholds and the training facts of a manifest."""
+    try:
+        thresholds = tuple(NEVER if t is None else float(t) for t in manifest["thresholds"])
+        training = None if manifest["training"] is None else TrainingFacts.from_json(manifest["training"])
+        needed = len(load_policy(manifest["policy"]).pinned(0.0))
+    except (KeyError, TypeError, ValueError) as error:
+        raise DhdError(
+            f"The file {folder / MANIFEST_NAME} is not what this version writes ({type(error).__name__}: {error}). "
+            f"{manifests.HOW_TO_GET}"
+        ) from error
+    if len(thresholds) != needed:
+        raise DhdError(
+            f"The 'thresholds' of {folder / MANIFEST_NAME} must be {needed} for {manifest['policy']}, got "
+            f"{len(thresholds)}. {manifests.HOW_TO_GET}"
+        )
+    return manifest["policy"], thresholds, training
+
+
 def _class_of(manifest: dict[str, Any], folder: Path, selector: str | type | None) -> type:
     """Return the class of a saved selector: one that is installed here, or the one that the caller names."""
     name = manifest["selector"]
     if selector is None and not is_shipped(name):
         raise DhdError(
-            f"The rule in {folder} was made with {name!r}, which is no selector of an installed package, and code is never "
-            "taken from a saved rule. Name the class: from_pretrained(..., selector='path.py:Class')."
+            f"The rule in {folder} was made with {name!r}, which is no selector of an installed package, and code is "
+            "never taken from a saved rule. Name the class: from_pretrained(..., selector='path.py:Class')."
         )
     found: Any = selector if isinstance(selector, type) else selector_factory(name if selector is None else selector)
     if not isinstance(found, type):
         raise DhdError(f"The selector {selector or name!r} must be a class to load a saved one, got {found!r}.")
     if found.__qualname__ != manifest["class"]:
         raise DhdError(
-            f"The class of the rule in {folder} must be {manifest['class']!r}, got {found.__qualname__!r}. Name the one "
-            "that was saved, or fit and save again."
+            f"The class of the rule in {folder} must be {manifest['class']!r}, got {found.__qualname__!r}. Name the "
+            "one that was saved, or fit and save again."
         )
     return found
 
 
-def _check_target(target: Path) -> None:
+def check_target(target: Path) -> None:
+    """Refuse a place where a rule would overwrite something else.
+
+    Raises:
+        DhdError: it is a file, or a folder with other files.
+    """
     if target.is_dir() and any(target.iterdir()) and not (target / MANIFEST_NAME).is_file():
         raise DhdError(
-            f"The folder {target} must be new, empty or a saved rule, but it holds other files, which are not overwritten. "
-            "Choose another folder."
+            f"The folder {target} must be new, empty or a saved rule, but it holds other files, which are not "
+            "overwritten. Choose another folder."
         )
     if target.exists() and not target.is_dir():
         raise DhdError(f"A rule is saved as a folder, but {target} is a file. Choose another name.")

@@ -2,9 +2,9 @@
 
 A selector says itself how it is written when it has `save(folder)` and the classmethod `load(folder)` (`Savable`). Any
 other is written by its conventions: the constructor's parameters and the fitted attributes, whose names end in an
-underscore. Numbers, texts and lists, tuples and dictionaries of them go to `state.json`, NumPy arrays to one safetensors
-file, LightGBM boosters to LightGBM's own text format, scikit-learn estimators to skops files that are loaded with no type
-trusted beyond skops's own list. Nothing is ever unpickled.
+underscore. Numbers, texts and lists, tuples and dictionaries of them go to `state.json`, NumPy arrays to one
+safetensors file, LightGBM boosters to LightGBM's own text format, scikit-learn estimators to skops files that are
+loaded with no type trusted beyond skops's own list. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def _encode_selector(selector: Any, files: _Files, place: str) -> dict[str, Any]
     strangers = [k for k in vars(selector) if k not in parameters and not k.endswith("_") and not k.startswith("_")]
     if strangers:
         raise DhdError(
-            f"The attributes of {selector_name(selector)} must be parameters of its constructor or end in an underscore "
-            f"to be saved, got {', '.join(strangers)}. Rename them, or: {_HOW_TO_SAVE}"
+            f"The attributes of {selector_name(selector)} must be parameters of its constructor or end in an "
+            f"underscore to be saved, got {', '.join(strangers)}. Rename them, or: {_HOW_TO_SAVE}"
         )
     fitted = {key: value for key, value in vars(selector).items() if key.endswith("_") and not key.startswith("_")}
     return {
@@ -124,7 +124,10 @@ def _encode(value: Any, files: _Files, place: str, owner: Any) -> Any:
         items = [_encode(item, files, f"{place}.{number}", owner) for number, item in enumerate(value)]
         return items if isinstance(value, list) else {_TAG: "tuple", "value": items}
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {_TAG: "dict", "value": {key: _encode(item, files, f"{place}.{key}", owner) for key, item in value.items()}}
+        return {
+            _TAG: "dict",
+            "value": {key: _encode(item, files, f"{place}.{key}", owner) for key, item in value.items()},
+        }
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         files.arrays[place] = np.ascontiguousarray(value)
         return {_TAG: "array", "value": place}
@@ -145,8 +148,8 @@ def _encode_model(value: Any, files: _Files, place: str, owner: Any) -> Any:
         skops.io.dump(value, files.folder / f"{place}.skops")
         return {_TAG: "sklearn", "value": f"{place}.skops"}
     raise DhdError(
-        f"The attribute {place!r} of {selector_name(owner)} must be numbers, text, lists of these, NumPy arrays, LightGBM "
-        f"boosters or scikit-learn estimators to be saved, got {kind.replace(':', '.')}. {_HOW_TO_SAVE}"
+        f"The attribute {place!r} of {selector_name(owner)} must be numbers, text, lists of these, NumPy arrays, "
+        f"LightGBM boosters or scikit-learn estimators to be saved, got {kind.replace(':', '.')}. {_HOW_TO_SAVE}"
     )
 
 
@@ -178,7 +181,7 @@ def _decode(value: Any, files: _Files) -> Any:
     if kind == "booster":
         import lightgbm
 
-        return lightgbm.Booster(model_file=files.folder / _plain_name(content), params={"verbosity": -1})
+        return lightgbm.Booster(model_file=files.folder / _plain_name(content))
     if kind == "sklearn":
         return _load_sklearn(files.folder / _plain_name(content))
     raise DhdError(f"The state in {files.folder} must hold kinds of values that this version knows, got {kind!r}.")
