@@ -24,13 +24,13 @@ import typer
 
 from dhd_labels.cli import console, run_app
 from dhd_labels.errors import DhdError, NothingMadeError, did_you_mean
-from dhd_selectors.base import Selector, needs_labels, uses_text
-from dhd_selectors.policy import POLICY_NAMES, Policy, load_policy
-from dhd_selectors.registry import load_selector, selector_names
+from dhd_selectors.base import needs_labels, uses_text
+from dhd_selectors.policy import POLICY_NAMES, load_policy
+from dhd_selectors.registry import load_selector, public_name, selector_names
 from training.data import LabelData, LoadFrame, load_data
 from training.estimands import ESTIMANDS, make_folds
 from training.report import Report, measure, render, write_json
-from training.share import Sharing, fit_rule, pin, share
+from training.share import Measured, Sharing, fit_rule, pin, share
 
 FIT_SPLITS = ("train", "validation")
 MAX_SEED = 2**31 - 1
@@ -55,16 +55,6 @@ class FitOptions:
     repeats: int = 1
     restricted: str | None = None
     """Why rows that may not be trained on are learned from all the same; None leaves them out."""
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """A report, and what it was measured with: the unfitted selector, the policy and the labels."""
-
-    report: Report
-    selector: Selector
-    policy: Policy
-    data: LabelData
 
 
 def fit_and_measure(options: FitOptions, load_frame: LoadFrame | None = None) -> Report:
@@ -106,7 +96,7 @@ def measure_selector(options: FitOptions, load_frame: LoadFrame | None = None) -
             make_folds(data, options.estimand, (options.seed, repeat), test=options.test)
             for repeat in range(options.repeats)
         ],
-        names=(options.selector, options.estimand, options.policy),
+        names=(public_name(options.selector), options.estimand, options.policy),
         seed=options.seed,
     )
     return Measured(report, selector, policy, data)
@@ -156,8 +146,8 @@ def command(
     if json is not None:
         write_json(made.report, json)
     if source is not None:
-        rule = fit_rule(selector, made.selector, made.policy, made.data, made.report, source, use_restricted)
-        for line in share(rule, made.data, sharing):
+        rule = None if made.report.privileged else fit_rule(made, source, use_restricted)
+        for line in share(rule, made.data, made.report, sharing):
             console().print(line, markup=False)
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 from dhd_labels.dataset.header import CARD_NAME, local_header
 from dhd_labels.dataset.hub import parse_ref, parse_repo
 from dhd_labels.errors import DhdError, NothingMadeError
-from dhd_selectors.base import BoolArray, IntArray, Selector, needs_labels, predict_values
+from dhd_selectors.base import BoolArray, FloatArray, IntArray, Selector, needs_labels, predict_values, selector_name
 from dhd_selectors.policy import Policy
 from dhd_selectors.saving import BenchmarkUse, DecisionRule, TrainingFacts, check_savable
 from dhd_selectors.saving.hub import push_folder
@@ -23,10 +23,14 @@ from training.crossfit import Fitted, fit_fold
 from training.data import LabelData
 from training.estimands import Fold
 from training.evidence import all_evidence
-from training.report import Report
+from training.report import Report, write_json
 
 _FINAL = 1_000_000  # a fold number that no cross-fit has
 _COMPARED = 500
+_HOW_TO_KEEP = (
+    "All that predict_value uses must be in attributes that end in an underscore, or in its own save and load."
+)
+_UNUSABLE = ": the report alone, as this comparator needs verdicts when it decides."
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ class Sharing:
         """
         if self.public and self.push is None:
             raise DhdError("--public says that a pushed rule may be seen by everyone, so it needs --push org/name.")
-        if self:
+        if self.push is not None:
             check_savable(selector)
         if self.out is not None:
             check_target(self.out)
@@ -67,6 +71,16 @@ class Sharing:
 
             parse_repo(self.push)
             check_token()
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A report, and what it was measured with: the unfitted selector, the policy and the labels."""
+
+    report: Report
+    selector: Selector
+    policy: Policy
+    data: LabelData
 
 
 def pin(labels: str) -> Source:
@@ -86,17 +100,11 @@ def pin(labels: str) -> Source:
     return Source(f"{ref.repo}@{revision}" if revision else labels, ref.repo, revision, None)
 
 
-def fit_rule(
-    name: str, selector: Selector, policy: Policy, data: LabelData, report: Report, source: Source, override: str | None
-) -> DecisionRule:
+def fit_rule(measured: Measured, source: Source, override: str | None = None) -> DecisionRule:
     """Fit on all pools outside the test split, and tune the thresholds on them.
 
     Args:
-        name: how the selector was named.
-        selector: unfitted prototype.
-        policy: the policy.
-        data: what the report was measured on.
-        report: the measured gains.
+        measured: what was measured.
         source: which labels these are.
         override: why rows that may not be trained on are used, or None where they are not.
 
@@ -104,10 +112,11 @@ def fit_rule(
         DhdError: the selector fails.
         NothingMadeError: no row may be learned from.
     """
+    data, report = measured.data, measured.report
     train = np.flatnonzero((data.pools["split"] != "test").to_numpy(dtype=np.bool_))
     evidence = all_evidence(data)
     fold = Fold(train, train[:0], evidence, evidence, "the fit on everything")
-    fitted = fit_fold(selector, policy, data, fold, seed=(report.seed, _FINAL))
+    fitted = fit_fold(measured.selector, measured.policy, data, fold, seed=(report.seed, _FINAL))
     if fitted is None:
         raise NothingMadeError(f"No message of {source.name!r} may be learned from, so there is nothing to save.")
     learned = _learned_from(fitted, data, train)
@@ -123,11 +132,20 @@ def fit_rule(
         override=override,
         report=report.as_json(),
     )
-    return DecisionRule(_public_name(name), fitted.selector, report.policy, fitted.thresholds, facts)
+    return DecisionRule(report.selector, fitted.selector, report.policy, fitted.thresholds, facts)
 
 
-def share(rule: DecisionRule, data: LabelData, sharing: Sharing) -> list[str]:
-    """Save the rule, check that what was saved predicts the same, and push it; return where it is, for people.
+def share(rule: DecisionRule | None, data: LabelData, report: Report, sharing: Sharing) -> list[str]:
+    """Save the rule and its report, check that what was saved predicts the same, and push it.
+
+    Args:
+        rule: the rule; None for a comparator that cannot be used, whose report alone is written.
+        data: what it was fitted on.
+        report: the measured gains.
+        sharing: where all this goes.
+
+    Returns:
+        Where it is, in sentences.
 
     Raises:
         DhdError: it cannot be saved, does not come back the same, or the Hub refuses it.
@@ -135,10 +153,12 @@ def share(rule: DecisionRule, data: LabelData, sharing: Sharing) -> list[str]:
     said = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = sharing.out or Path(temporary, "rule")
-        rule.save_pretrained(folder)
-        _check_same(rule, DecisionRule.from_pretrained(folder, selector=type(rule.selector)), data)
+        if rule is not None:
+            rule.save_pretrained(folder)
+            _check_same(rule, DecisionRule.from_pretrained(folder, selector=type(rule.selector)), data)
+        write_json(report, folder / "report.json")
         if sharing.out is not None:
-            said.append(f"Saved in {sharing.out}.")
+            said.append(f"Saved in {sharing.out}{_UNUSABLE if rule is None else '.'}")
         if sharing.push is not None:
             pushed = push_folder(folder, sharing.push, private=not sharing.public)
             said.append(f"Pushed to {pushed.url} at commit {pushed.commit}.")
@@ -178,21 +198,24 @@ def _flag(value: object) -> bool | None:
     return None if value is None or value is pd.NA or value != value else bool(value)
 
 
-def _public_name(name: str) -> str:
-    """Return the name without the folder of a file, which is nobody else's business."""
-    place, colon, attribute = name.rpartition(":")
-    return f"{Path(place).name}:{attribute}" if colon and place.endswith(".py") else name
-
-
 def _check_same(rule: DecisionRule, back: DecisionRule, data: LabelData) -> None:
+    """Refuse a saved selector that has forgotten something: it must predict what it predicted before."""
     rows = data.rows[: _COMPARED // data.rows.shape[1]].ravel()
-    texts = None if data.texts is None else data.texts.iloc[rows]
-    here, there = (
-        predict_values(one.selector, data.X.iloc[rows], pd.DataFrame(index=rows), texts) for one in (rule, back)
-    )
-    if not np.array_equal(here, there) or rule.thresholds != back.thresholds:
-        row = int(np.flatnonzero(here != there)[0]) if not np.array_equal(here, there) else 0
+    here = _predicted(rule.selector, data, rows)
+    try:
+        there = _predicted(back.selector, data, rows)
+    except Exception as error:
         raise DhdError(
-            f"The saved {type(rule.selector).__name__} must predict as it did before, but message {row} got "
-            f"{there[row]!r}, not {here[row]!r}. Its save and load must keep all that predict_value uses."
+            f"The 'predict_value' of {selector_name(rule.selector)} must not fail once it is saved and loaded, but it "
+            f"raised {type(error).__name__}: {error}. {_HOW_TO_KEEP}"
+        ) from error
+    if (differs := np.flatnonzero(here != there)).size:
+        raise DhdError(
+            f"The saved {selector_name(rule.selector)} must predict as it did before, but message {differs[0]} got "
+            f"{there[differs[0]]}, not {here[differs[0]]}. {_HOW_TO_KEEP}"
         )
+
+
+def _predicted(selector: Selector, data: LabelData, rows: IntArray) -> FloatArray:
+    texts = None if data.texts is None else data.texts.iloc[rows]
+    return predict_values(selector, data.X.iloc[rows], pd.DataFrame(index=rows), texts)

@@ -78,6 +78,12 @@ def is_shipped(name: str) -> bool:
     return name in BUILT_IN or name in _installed()
 
 
+def public_name(name: str) -> str:
+    """Return the name without the folder of a file, which is nobody else's business."""
+    place, colon, attribute = name.rpartition(":")
+    return f"{Path(place).name}:{attribute}" if colon and place.endswith(".py") else name
+
+
 def where(error: BaseException, file: str | None = None) -> str:
     """Return "file:line" of the last line that an error passed (in `file` if it did), or "" without a traceback."""
     if isinstance(error, SyntaxError) and error.filename:

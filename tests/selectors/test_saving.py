@@ -334,7 +334,7 @@ def test_other_files_are_not_overwritten_and_a_rule_is_replaced_whole(messages: 
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("all of it")
     rule = rule_of("lgbm", messages)
-    with pytest.raises(DhdError, match="holds other files, which are not overwritten"):
+    with pytest.raises(DhdError, match="also holds thesis.txt, which is not overwritten"):
         rule.save_pretrained(tmp_path / "mine")
     with pytest.raises(DhdError, match="is a file"):
         rule.save_pretrained(tmp_path / "mine" / "thesis.txt")

@@ -1,8 +1,7 @@
 """Saving a decision rule, loading it, sharing it on the Hub, and using it.
 
-A saved rule is a folder: `dhd_selector.json` (what it is, and a digest of every other file), `selector/` (the fitted
-selector, as data), `report.json` (its measured gains) and `README.md` (the card). Nothing in it is code, and none of
-it is unpickled.
+A saved rule is a folder: `dhd_selector.json` (what it is, where it comes from, and a digest of every other file),
+`selector/` (the fitted selector, as data) and `README.md` (the card). Nothing in it is code or is unpickled.
 """
 
 from dhd_selectors.saving.facts import BenchmarkUse, TrainingFacts

@@ -17,6 +17,7 @@ from dhd_labels.errors import DhdError
 from dhd_selectors.saving.manifest import (
     HOW_TO_MAKE,
     MANIFEST_NAME,
+    REPORTS,
     SELECTOR_FOLDER,
     check_files,
     file_digest,
@@ -50,10 +51,11 @@ def push_folder(folder: Path, repo: str, *, private: bool = True, revision: str 
     """
     parse_repo(repo)
     check_token()
-    sent = [MANIFEST_NAME, *read_manifest(folder / MANIFEST_NAME)["files"]]
+    needed = [MANIFEST_NAME, *read_manifest(folder / MANIFEST_NAME)["files"]]
+    sent = [*needed, *(name for name in REPORTS if (folder / name).is_file())]
     commit, url = _commit(folder, repo, sent, private=private, revision=revision)
     back, _ = download(RepoRef(repo, commit))
-    for name in sent:
+    for name in needed:
         if file_digest(folder / name) != file_digest(back / name):
             raise DhdError(
                 f"What the Hub returns must be what was pushed, but {name} of {repo!r} at {commit[:12]} differs. "

@@ -32,7 +32,9 @@ _KEYS = (
     "training",
     "files",
 )
-_FILE = re.compile(rf"README\.md|report\.json|{SELECTOR_FOLDER}/(?:[A-Za-z0-9_-][\w.-]*/)*[A-Za-z0-9_-][\w.-]*")
+REPORTS = tuple(f"report.{kind}" for kind in ("json", "md", "svg", "png"))
+"""What may lie beside a rule: how its gain was measured. Nothing reads it back."""
+_FILE = re.compile(rf"README\.md|{SELECTOR_FOLDER}/(?:[A-Za-z0-9_-][\w.-]*/)*[A-Za-z0-9_-][\w.-]*")
 _PACKAGES = ("dhd-labels", "lightgbm", "numpy", "safetensors", "scikit-learn", "skops", "torch", "transformers")
 HOW_TO_GET = "Save the rule again, or download it again."
 HOW_TO_MAKE = "Make one with `python -m training.fit ... --out DIR`."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import shutil
@@ -24,7 +23,7 @@ from dhd_selectors.policy import NEVER, Thresholds, load_policy
 from dhd_selectors.registry import is_shipped, selector_factory
 from dhd_selectors.saving import manifest as manifests
 from dhd_selectors.saving.facts import TrainingFacts
-from dhd_selectors.saving.manifest import MANIFEST_NAME, SELECTOR_FOLDER
+from dhd_selectors.saving.manifest import MANIFEST_NAME, REPORTS, SELECTOR_FOLDER
 from dhd_selectors.saving.pool import Record, read_pool, text_frame
 from dhd_selectors.saving.state import load_selector_of, save_selector
 
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from dhd_selectors.saving.hub import PushedRule
 
 CARD_NAME = "README.md"
-REPORT_NAME = "report.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +148,6 @@ class DecisionRule:
 
         (folder / SELECTOR_FOLDER).mkdir()
         save_selector(self.selector, folder / SELECTOR_FOLDER)
-        if self.training is not None:
-            report = json.dumps(dict(self.training.report), indent=2, allow_nan=False) + "\n"
-            (folder / REPORT_NAME).write_text(report, encoding="utf-8")
         (folder / CARD_NAME).write_text(render(self), encoding="utf-8")
         fields = {
             "selector": self.name,
@@ -240,10 +235,12 @@ def check_target(target: Path) -> None:
     Raises:
         DhdError: it is a file, or a folder with other files.
     """
-    if target.is_dir() and any(target.iterdir()) and not (target / MANIFEST_NAME).is_file():
+    found = {path.name for path in target.iterdir()} if target.is_dir() else set()
+    ours = {*REPORTS, *((MANIFEST_NAME, CARD_NAME, SELECTOR_FOLDER) if MANIFEST_NAME in found else ())}
+    if found - ours:
         raise DhdError(
-            f"The folder {target} must be new, empty or a saved rule, but it holds other files, which are not "
-            "overwritten. Choose another folder."
+            f"The folder {target} must be new, empty or a saved rule, but it also holds {min(found - ours)}, which is "
+            "not overwritten. Choose another folder."
         )
     if target.exists() and not target.is_dir():
         raise DhdError(f"A rule is saved as a folder, but {target} is a file. Choose another name.")
