@@ -93,6 +93,9 @@ def read_manifest(file: Path) -> dict[str, Any]:
             f"The 'features' of {file} must be those of this version, but differ in {', '.join(changed[:5])}. "
             f"{_other(content)}"
         )
+    for name in content["files"]:
+        if not _FILE.fullmatch(name):
+            raise DhdError(f"The files of {file} must have plain names, got {name!r}. {HOW_TO_GET}")
     return content
 
 
@@ -103,8 +106,6 @@ def check_files(folder: Path, manifest: Mapping[str, Any]) -> None:
         DhdError: a file is missing, cut short or edited.
     """
     for name, digest in manifest["files"].items():
-        if not _FILE.fullmatch(name) or ".." in name:
-            raise DhdError(f"A file of {folder} must have a plain name, got {name!r}. {HOW_TO_GET}")
         if not (folder / name).is_file():
             raise DhdError(f"The saved rule in {folder} lacks the file {name}. {HOW_TO_GET}")
         if file_digest(folder / name) != digest:
