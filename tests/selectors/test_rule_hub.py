@@ -160,7 +160,7 @@ attempt(lambda: Selector.from_pretrained("org/rule@v9"))
     assert "failed: no such saved rule, or it is private and this token may not see it" in out[0]
     assert "the saved rule has no dhd_selector.json, so dhd-labels did not make it. Make one with" in out[1]
     assert "'feature_version' of" in out[2] and "must be" in out[2] and "got '0'" in out[2]
-    assert "must have a plain name, got '../../../home/.bashrc'" in out[3]
+    assert "must have plain names, got '../../../home/.bashrc'" in out[3]
     assert out[4].startswith("DhdError: There is no saved rule 'nowhere'. Make one with")
     assert out[5].startswith("DhdError: There is no saved rule 'a/b/c'.")
     assert "there is no such revision" in out[6]

@@ -262,7 +262,7 @@ FAULTS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "cut trees": (lambda f: cut(f / "selector/booster_.txt"), r"selector/booster_\.txt was edited or cut short"),
     "edited state": (lambda f: (f / "selector/state.json").write_text("{}"), r"selector/state\.json was edited"),
     "missing": (lambda f: (f / "selector/booster_.txt").unlink(), r"lacks the file selector/booster_\.txt"),
-    "path": (lambda f: edit(f, files={"../outside": "0"}), "must have a plain name, got '../outside'"),
+    "path": (lambda f: edit(f, files={"../outside": "0"}), "must have plain names, got '../outside'"),
     "thresholds": (lambda f: edit(f, thresholds=[1.0, 2.0]), "must be 1 for remove-worst, got 2"),
     "threshold": (lambda f: edit(f, thresholds=["low"]), "is not what this version writes"),
     "policy": (lambda f: edit(f, policy="remove-best"), "policy 'remove-best' is not known"),
