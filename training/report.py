@@ -43,6 +43,7 @@ class Report:
     gains: tuple[Gain, ...]
     placebos: tuple[tuple[str, Gain], ...]
     excluded: dict[str, int]
+    notes: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -64,6 +65,7 @@ class Report:
             "gains": [_row(gain) for gain in self.gains],
             "placebos": [{"name": name, **_row(gain)} for name, gain in self.placebos],
             "excluded": self.excluded,
+            "notes": list(self.notes),
             "verdict": self.verdict,
         }
 
@@ -116,6 +118,7 @@ def measure(
         gains=gains,
         placebos=placebos,
         excluded=excluded,
+        notes=(*data.notes, *splits[0].notes),
     )
 
 
@@ -169,6 +172,8 @@ def render(report: Report, console: Console) -> None:
     )
     if report.excluded:
         console.print(f"excluded: {_reasons(report.excluded)}")
+    for note in report.notes:
+        console.print(f"note: {note}", markup=False)
     console.print(report.verdict, style="bold")
 
 

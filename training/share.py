@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,13 +100,13 @@ def pin(labels: str) -> Source:
     return Source(f"{ref.repo}@{revision}" if revision else labels, ref.repo, revision, None)
 
 
-def fit_rule(measured: Measured, source: Source, override: str | None = None) -> DecisionRule:
+def fit_rule(measured: Measured, source: Source, permissions: Mapping[str, str] | None = None) -> DecisionRule:
     """Fit on all pools outside the test split, and tune the thresholds on them.
 
     Args:
         measured: what was measured.
         source: which labels these are.
-        override: why rows that may not be trained on are used, or None where they are not.
+        permissions: benchmark to what permits training on it although its licence does not.
 
     Raises:
         DhdError: the selector fails.
@@ -129,7 +129,7 @@ def fit_rule(measured: Measured, source: Source, override: str | None = None) ->
         n_problems=int(data.problem[learned].nunique()),
         n_messages=int(learned.sum()),
         benchmarks=tuple(_uses(data, learned, train)),
-        override=override,
+        permissions=dict(permissions or {}),
         report=report.as_json(),
     )
     return DecisionRule(report.selector, fitted.selector, report.policy, fitted.thresholds, facts)

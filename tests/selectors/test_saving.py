@@ -38,7 +38,7 @@ FACTS = TrainingFacts(
     n_problems=12,
     n_messages=60,
     benchmarks=(BenchmarkUse("mascqa", "MIT", True, None, 60, 0),),
-    override=None,
+    permissions={"mascqa": "the authors agreed"},
     report={"estimand": "unseen-problem", "gains": [], "excluded": {}},
 )
 SAVED = [name for name in BUILT_IN if not is_privileged(load_selector(name)) and name != "transformer"]

@@ -164,17 +164,17 @@ def test_restricted_rows_are_dropped_and_counted(labels: Path) -> None:
     assert f"{barred} messages were dropped because their licence does not allow training." in card.render(rule)
 
 
-def test_an_override_in_words_is_used_and_repeated_in_the_card(labels: Path) -> None:
-    why = "The authors | agreed in <b>writing</b>."
-    made = measured(labels, restricted=why)
-    rule = share.fit_rule(made, share.pin(str(labels)), why)
+def test_a_permission_in_words_is_used_and_repeated_in_the_card(labels: Path) -> None:
+    why = "the authors | agreed in <b>writing</b>"
+    made = measured(labels, allow_training_on=(f"simulated-2={why}",))
+    rule = share.fit_rule(made, share.pin(str(labels)), {"simulated-2": why})
     facts = rule.training
     assert facts is not None
     second = facts.benchmarks[1]
     assert (second.train_allowed, second.dropped) == (False, 0) and second.learned_from > 0
     text = card.render(rule)
-    assert f"{second.learned_from} messages whose licence does not allow training were used all the same: The" in text
-    assert "<b>" not in text and r"The authors \| agreed in &lt;b&gt;writing&lt;/b&gt;" in text
+    told = f"{second.learned_from} messages of simulated-2 were learned from against their licence, by permission: the"
+    assert told in text and r"the authors \| agreed in &lt;b&gt;writing&lt;/b&gt;" in text and "<b>" not in text
 
 
 def test_rules_that_learn_nothing_say_so(labels: Path) -> None:
@@ -218,7 +218,7 @@ def test_state_that_does_not_come_back_is_named(labels: Path, tmp_path: Path) ->
         (["--push", "org/rule"], "Pushing needs a Hub token"),
         (["--public"], "needs --push org/name"),
         (["--selector", "drop-wrong", "--push", "org/rule"], "it cannot be saved"),
-        (["--use-restricted", "yes"], "must say in words why"),
+        (["--allow-training-on", "simulated-2=yes", "--out", "new"], "must be given in words"),
         (["--selector", "missing.py:Mine"], "must be readable"),
         (["--out", "new", "--labels", "nowhere"], "There is no folder 'nowhere'"),
     ],

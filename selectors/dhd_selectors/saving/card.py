@@ -67,7 +67,6 @@ def metadata(rule: DecisionRule) -> dict[str, Any]:
 def licence_words(facts: TrainingFacts) -> str:
     """Return in sentences whether restricted rows were used, and how many."""
     barred = sum(use.dropped for use in facts.benchmarks)
-    used = sum(use.learned_from for use in facts.benchmarks if use.train_allowed is not True)
     open_rows = sum(use.learned_from for use in facts.benchmarks if use.commercial_use is not True)
     said = [
         f"{open_rows} of the {facts.n_messages} messages that it learned from may not be used commercially, or nobody "
@@ -75,10 +74,12 @@ def licence_words(facts: TrainingFacts) -> str:
         if open_rows
         else "Every message that it learned from may be used commercially."
     ]
-    if facts.override is not None:
-        said.append(f"{used} messages whose licence does not allow training were used all the same: {facts.override}")
-    else:
-        said.append(f"{barred} messages were dropped because their licence does not allow training.")
+    said.append(f"{barred} messages were dropped because their licence does not allow training.")
+    for benchmark, reason in facts.permissions.items():
+        used = sum(
+            use.learned_from for use in facts.benchmarks if use.benchmark == benchmark and use.train_allowed is not True
+        )
+        said.append(f"{used} messages of {benchmark} were learned from against their licence, by permission: {reason}.")
     return " ".join(said)
 
 

@@ -37,8 +37,7 @@ class TrainingFacts:
         n_problems: problems learned from.
         n_messages: messages learned from.
         benchmarks: what was used and dropped, by benchmark and licence.
-        override: why rows that may not be trained on were used all the same, in the user's words; None when they were
-            dropped.
+        permissions: benchmark to what permits training on it although its licence does not, in the user's words.
         report: the measured gains, as `training.report` writes them.
     """
 
@@ -50,14 +49,18 @@ class TrainingFacts:
     n_problems: int
     n_messages: int
     benchmarks: tuple[BenchmarkUse, ...]
-    override: str | None
+    permissions: Mapping[str, str]
     report: Mapping[str, Any]
 
     def as_json(self) -> dict[str, Any]:
         """Return the facts as JSON-ready data."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         uses = [dataclasses.asdict(use) for use in self.benchmarks]
-        return fields | {"splits": list(self.splits), "benchmarks": uses, "report": dict(self.report)}
+        return (
+            fields
+            | {"splits": list(self.splits), "benchmarks": uses, "report": dict(self.report)}
+            | {"permissions": dict(self.permissions)}
+        )
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TrainingFacts:
