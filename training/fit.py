@@ -26,7 +26,8 @@ from dhd_selectors.policy import POLICY_NAMES, load_policy
 from dhd_selectors.registry import load_selector, selector_names
 from training.data import LabelData, LoadFrame, load_data
 from training.estimands import ESTIMANDS, make_folds
-from training.report import Report, measure, render, write_json
+from training.report import Report, measure, write_json
+from training.tables import render, write_report
 
 FIT_SPLITS = ("train", "validation")
 MAX_SEED = 2**31 - 1
@@ -83,6 +84,7 @@ def fit_and_measure(options: FitOptions, load_frame: LoadFrame | None = None) ->
         ],
         names=(options.selector, options.estimand, options.policy),
         seed=options.seed,
+        jobs=options.jobs,
     )
 
 
@@ -97,6 +99,9 @@ def command(
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of folds, fits, intervals and placebos.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, help="Threads; the result does not depend on them.")] = 1,
     json: Annotated[Path | None, typer.Option(metavar="F", help="Also write the result as JSON.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="D", help="Also write report.json, report.md and a figure.")
+    ] = None,
     test: Annotated[bool, typer.Option("--test", help="Fit on train and validation, judge on test.")] = False,
 ) -> None:
     """Fit a selector on trajectory values and print its gain on problems that it has not seen."""
@@ -106,6 +111,8 @@ def command(
     render(report, console())
     if json is not None:
         write_json(report, json)
+    if out is not None:
+        write_report(report, out)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
