@@ -92,7 +92,7 @@ def paired(
     total = by_problem.sum() if per_decision else by_problem.mean()
     count = by_problem.size() if per_decision else total * 0 + 1
     counted = {reason: n for reason, n in excluded.items() if n}
-    return Differences(total.to_numpy(np.float64), count.to_numpy(np.float64), counted)
+    return Differences(np.asarray(total, dtype=np.float64), np.asarray(count, dtype=np.float64), counted)
 
 
 def estimate(differences: Differences, reference: str, rng: np.random.Generator, coupling: float = 1.0) -> Gain:
