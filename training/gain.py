@@ -147,7 +147,7 @@ def interval(
     tail = (1.0 - LEVEL) / 2.0
     low, high = np.quantile(resampled_ratios(total, count, rng, n_resamples=n_resamples), [tail, 1.0 - tail])
     stretch = np.sqrt(coupling) * small_sample(n)
-    return centre + stretch * (float(low) - centre), centre + stretch * (float(high) - centre)
+    return float(centre + stretch * (low - centre)), float(centre + stretch * (high - centre))
 
 
 def small_sample(n: int) -> float:
