@@ -17,6 +17,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from dhd_selectors.base import BoolArray, Selector, needs_labels, uses_text
@@ -68,7 +69,8 @@ def _placebo(study: Study, selector: Selector, name: str) -> Placebo:
 
 def only_columns(data: LabelData, kept: BoolArray) -> LabelData:
     """Return the data with every other column of X set to 0, so that a selector still finds the columns it knows."""
-    return dataclasses.replace(data, X=data.X.where(pd.Series(kept, index=data.X.columns), 0.0))
+    values = np.where(kept, data.X.to_numpy(), 0.0)
+    return dataclasses.replace(data, X=pd.DataFrame(values, index=data.X.index, columns=data.X.columns))
 
 
 def slot_columns(data: LabelData) -> BoolArray:
