@@ -61,6 +61,8 @@ class LabelData:
     """Complete matched blocks, for the estimand that learns from some of them and judges by others."""
     fallback: int = 0
     """Messages whose `y` is the in-pool effect, as their pool has no matched block."""
+    notes: tuple[str, ...] = ()
+    """What a reader of any result has to know about these labels."""
 
     @property
     def n_pools(self) -> int:

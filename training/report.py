@@ -163,7 +163,7 @@ def measure(
         calibration=calibration(study, decisions),
         importance=importance(study, decisions, selector),
         excluded=excluded,
-        notes=tuple(dict.fromkeys(note for split in splits for note in split.notes)),
+        notes=(*data.notes, *dict.fromkeys(note for split in splits for note in split.notes)),
     )
 
 
