@@ -31,8 +31,9 @@ from dhd_selectors.registry import load_selector, public_name, selector_names
 from training.data import LabelData, LoadFrame, load_data
 from training.estimands import ESTIMANDS, make_folds
 from training.permission import parse_permissions, with_permissions
-from training.report import Report, measure, render, write_json
+from training.report import Report, measure, write_json
 from training.share import Measured, Sharing, fit_rule, pin, share
+from training.tables import render
 
 FIT_SPLITS = ("train", "validation")
 MAX_SEED = 2**31 - 1
@@ -81,7 +82,7 @@ def measure_selector(options: FitOptions, load_frame: LoadFrame | None = None) -
         _require_labels(data, options.labels)
     splits = [make_folds(data, options.estimand, (options.seed, r), test=options.test) for r in range(options.repeats)]
     names = (public_name(options.selector), options.estimand, options.policy)
-    report = measure(selector, policy, data, splits, names=names, seed=options.seed)
+    report = measure(selector, policy, data, splits, names=names, seed=options.seed, jobs=options.jobs)
     return Measured(report, selector, policy, data)
 
 
@@ -121,13 +122,13 @@ def command(
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of folds, fits, intervals and placebos.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, help="Threads; the result does not depend on them.")] = 1,
     json: Annotated[Path | None, typer.Option(metavar="F", help="Also write the result as JSON.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Fit once more on all; save the rule, report and figure here.")
+    ] = None,
     test: Annotated[bool, typer.Option("--test", help="Fit on train and validation, judge on test.")] = False,
     allow_training_on: Annotated[
         list[str] | None,
         typer.Option(metavar="BENCHMARK=REASON", help="Train on it although its licence says no; the reason is shown."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Fit once more on all and save the rule here.")
     ] = None,
     push: Annotated[str | None, typer.Option(metavar="ORG/NAME", help="Push that rule to the Hub, as a model.")] = None,
     public: Annotated[bool, typer.Option("--public", help="Let everyone see the pushed rule.")] = False,
@@ -149,6 +150,8 @@ def command(
     sharing = Sharing(out, push, public)
     sharing.check(load_selector(selector))
     source = pin(labels) if sharing else None
+    if out is not None:
+        check_writable(out / "report.json", "folder of --out")
     if source is not None:
         options = dataclasses.replace(options, labels=source.labels)
     made = measure_selector(options)
@@ -166,7 +169,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_app(app, argv, "python -m training.fit")
 
 
-def check_writable(path: Path) -> None:
+def check_writable(path: Path, what: str = "file of --json") -> None:
     """Refuse a file that cannot be written, before anything is paid for. Folders are made, the file is not.
 
     Raises:
@@ -180,7 +183,7 @@ def check_writable(path: Path) -> None:
         if not there:
             path.unlink()
     except OSError as error:
-        raise DhdError(f"The file of --json must be writable, got {str(path)!r}: {error.strerror}.") from error
+        raise DhdError(f"The {what} must be writable, got {str(path)!r}: {error.strerror}.") from error
 
 
 def _check(options: FitOptions) -> None:

@@ -23,7 +23,8 @@ from training.crossfit import Fitted, fit_fold
 from training.data import LabelData
 from training.estimands import Fold
 from training.evidence import all_evidence
-from training.report import Report, write_json
+from training.report import Report
+from training.tables import write_report
 
 _FINAL = 1_000_000  # a fold number that no cross-fit has
 _COMPARED = 500
@@ -156,7 +157,7 @@ def share(rule: DecisionRule | None, data: LabelData, report: Report, sharing: S
         if rule is not None:
             rule.save_pretrained(folder)
             _check_same(rule, DecisionRule.from_pretrained(folder, selector=type(rule.selector)), data)
-        write_json(report, folder / "report.json")
+        write_report(report, folder)
         if sharing.out is not None:
             said.append(f"Saved in {sharing.out}{_UNUSABLE if rule is None else '.'}")
         if sharing.push is not None:

@@ -127,7 +127,11 @@ def _first_line(thing: type) -> str:
 
 def _gains(rows: Sequence[Mapping[str, Any]], first: str, key: str) -> Markdown:
     columns = (first, *(("over",) if key == "name" else ()), "gain", "95 % interval", "p")
-    return _table(columns, [_gain(row, key) for row in rows])
+    table = [_gain(row, key) for row in rows]
+    if any("may_gain" in row for row in rows):
+        table = [(*cells, "no" if row["may_gain"] else "yes") for cells, row in zip(table, rows, strict=True)]
+        columns = (*columns, "must vanish")
+    return _table(columns, table)
 
 
 def _gain(row: Mapping[str, Any], key: str) -> tuple[str, ...]:
