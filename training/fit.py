@@ -145,6 +145,7 @@ def command(
         repeats=repeats,
         allow_training_on=tuple(allow_training_on or ()),
     )
+    _check(options)
     if json is not None:
         check_writable(json)
     sharing = Sharing(out, push, public)

@@ -289,7 +289,11 @@ HOSTILE = {
     ),
     "a function": (
         {"__kind__": "selector", "class": "dhd_selectors.registry:Path", "value": {}},
-        "must be a selector, got",
+        "'dhd_selectors.registry:Path' in a saved selector must be a selector",
+    ),
+    "a class that is no record": (
+        {"__kind__": "record", "class": "dhd_selectors.lgbm:LightGBMSelector", "value": {}},
+        "'dhd_selectors.lgbm:LightGBMSelector' in a saved selector must be a record",
     ),
     "another folder": ({"__kind__": "booster", "value": "../../secret.txt"}, "must have a plain name"),
     "another kind": ({"__kind__": "pickle", "value": "x"}, "kinds of values that this version knows, got 'pickle'"),

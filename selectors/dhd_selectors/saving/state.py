@@ -9,6 +9,7 @@ loaded with no type trusted beyond skops's own list. Nothing is ever unpickled.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
 import math
@@ -139,6 +140,10 @@ def _encode_model(value: Any, files: _Files, place: str, owner: Any) -> Any:
     kind = f"{cls.__module__}:{cls.__name__}"
     if _OURS.fullmatch(kind) and hasattr(value, "get_params"):
         return {_TAG: "selector", "class": kind, "value": _encode_selector(value, files, f"{place}.")}
+    if _OURS.fullmatch(kind) and dataclasses.is_dataclass(value):
+        parts = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        encoded = {name: _encode(part, files, f"{place}.{name}", owner) for name, part in parts.items()}
+        return {_TAG: "record", "class": kind, "value": encoded}
     if kind == "lightgbm.basic:Booster":
         value.save_model(files.folder / f"{place}.txt")
         return {_TAG: "booster", "value": f"{place}.txt"}
@@ -177,7 +182,9 @@ def _decode(value: Any, files: _Files) -> Any:
     if kind == "array":
         return files.arrays[content]
     if kind == "selector":
-        return _decode_selector(_our_class(value["class"]), content, files)
+        return _decode_selector(_our_class(value["class"], "a selector"), content, files)
+    if kind == "record":
+        return _our_class(value["class"], "a record")(**{key: _decode(item, files) for key, item in content.items()})
     if kind == "booster":
         import lightgbm
 
@@ -187,14 +194,15 @@ def _decode(value: Any, files: _Files) -> Any:
     raise DhdError(f"The state in {files.folder} must hold kinds of values that this version knows, got {kind!r}.")
 
 
-def _our_class(name: str) -> type:
-    """Return a class of this package; a file cannot name any other."""
+def _our_class(name: str, what: str) -> type:
+    """Return a selector or a dataclass of this package; a file cannot name any other."""
     if not _OURS.fullmatch(name):
-        raise DhdError(f"A selector inside a saved one must be of dhd_selectors, got {name!r}.")
+        raise DhdError(f"What a saved selector is made of must be of dhd_selectors, got {name!r}.")
     module, attribute = name.split(":")
     found = getattr(importlib.import_module(module), attribute)
-    if not isinstance(found, type) or not isinstance(found, Selector):
-        raise DhdError(f"A selector inside a saved one must be a selector, got {name!r}.")
+    fits = isinstance(found, Selector) if what == "a selector" else dataclasses.is_dataclass(found)
+    if not isinstance(found, type) or not fits:
+        raise DhdError(f"The {name!r} in a saved selector must be {what}.")
     return found
 
 
