@@ -16,6 +16,7 @@ from dhd_labels.replay.run import run
 from dhd_labels.report.table import Table
 from tests.bench.exact import bootstrap, exact
 from tests.bench.grading import hostile, speed
+from tests.bench.keep import keep
 from tests.bench.memory import memory
 from tests.bench.outside import outside
 from tests.bench.plan import planning
@@ -62,7 +63,7 @@ def overhead() -> Table:
 
 
 if __name__ == "__main__":
-    machinery = (overhead, outside, slots, memory, planning, ray_rows, speed, hostile)
+    machinery = (overhead, outside, slots, memory, planning, ray_rows, speed, hostile, keep)
     chosen = sys.argv[1:]
     for measure in (*machinery, exact, bootstrap, screened, null, effects):
         if not chosen or measure.__name__ in chosen:

@@ -25,6 +25,9 @@ Record = Any
 
 REQUIRED = ("proposed_answer", *CONTENT_FIELDS)
 """What a message must say; None or "" where it is not known."""
+_READ = frozenset(
+    ("slot", "role_name", *REQUIRED, "confidence", "confidence_text", "confidence_level", "confidence_value")
+)
 _LEVELS = ("", "low", "medium", "high")
 
 
@@ -52,7 +55,7 @@ def read_pool(problem: Record, messages: Iterable[Record] | pd.DataFrame) -> lis
         "answer_type": kind,
         "question": _text(about, "question", "problem"),
     }
-    listed = messages.to_dict("records") if isinstance(messages, pd.DataFrame) else list(messages)
+    listed = _rows(messages) if isinstance(messages, pd.DataFrame) else list(messages)
     if len(listed) > POOL_SIZE:
         raise DhdError(
             f"The messages must be at most {POOL_SIZE}, got {len(listed)}. Rules are learned from such pools."
@@ -68,6 +71,11 @@ def text_frame(pool: Sequence[Visible]) -> pd.DataFrame:
     """Return (n_messages, ...) the text columns of one pool, for selectors that read texts."""
     columns = {name: [getattr(message, name) for message in pool] for name in TEXT_COLUMNS}
     return pd.DataFrame(columns, dtype=object).assign(**{POOL_COLUMN: np.zeros(len(pool), dtype=np.int64)})
+
+
+def _rows(messages: pd.DataFrame) -> list[dict[Any, Any]]:
+    """Return the rows as dictionaries of what is read; a data set has three times as many columns."""
+    return messages[[name for name in messages.columns if name in _READ]].to_dict("records")
 
 
 def _message(fields: Mapping[str, Any], number: int, of_problem: Mapping[str, str]) -> Visible:
