@@ -21,14 +21,13 @@ import typer
 
 from dhd_labels.cli import console, run_app
 from dhd_labels.errors import DhdError, NothingMadeError, did_you_mean
-from dhd_selectors.base import needs_labels
-from dhd_selectors.policy import load_policy
+from dhd_selectors.base import needs_labels, uses_text
+from dhd_selectors.policy import POLICY_NAMES, load_policy
 from dhd_selectors.registry import load_selector, selector_names
-from training.crossfit import Fold, problem_folds
 from training.data import LabelData, LoadFrame, load_data
+from training.estimands import ESTIMANDS, make_folds
 from training.report import Report, measure, render, write_json
 
-ESTIMANDS = ("unseen-problem",)
 FIT_SPLITS = ("train", "validation")
 MAX_SEED = 2**31 - 1
 """The largest seed that LightGBM takes."""
@@ -47,6 +46,7 @@ class FitOptions:
     seed: int = 0
     jobs: int = 1
     test: bool = False
+    repeats: int = 1
 
 
 def fit_and_measure(options: FitOptions, load_frame: LoadFrame | None = None) -> Report:
@@ -64,14 +64,23 @@ def fit_and_measure(options: FitOptions, load_frame: LoadFrame | None = None) ->
     selector = load_selector(options.selector, random_state=options.seed, n_jobs=options.jobs)
     policy = load_policy(options.policy)
     splits = (*FIT_SPLITS, "test") if options.test else FIT_SPLITS
-    data = load_data(options.labels, splits, load_frame)
+    data = load_data(
+        options.labels,
+        splits,
+        load_frame,
+        texts=uses_text(selector),
+        every_integrator=options.estimand == "unseen-integrator",
+    )
     if needs_labels(selector):
         _require_labels(data, options.labels)
     return measure(
         selector,
         policy,
         data,
-        _folds(data, options),
+        [
+            make_folds(data, options.estimand, (options.seed, repeat), test=options.test)
+            for repeat in range(options.repeats)
+        ],
         names=(options.selector, options.estimand, options.policy),
         seed=options.seed,
     )
@@ -82,7 +91,9 @@ def command(
     selector: Annotated[str, typer.Option(help=f"One of {', '.join(selector_names())}, or an installed one.")],
     labels: Annotated[str, typer.Option(metavar="DIR_OR_HUB_ID[@REV]", help="Data set of labels.")],
     estimand: Annotated[str, typer.Option(help=f"What is estimated: {', '.join(ESTIMANDS)}.")] = "unseen-problem",
-    policy: Annotated[str, typer.Option(help="From values to an arm: remove-worst.")] = "remove-worst",
+    policy: Annotated[
+        str, typer.Option(help=f"From values to what is shown: {', '.join(POLICY_NAMES)}.")
+    ] = "remove-worst",
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of folds, fits, intervals and placebos.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, help="Threads; the result does not depend on them.")] = 1,
     json: Annotated[Path | None, typer.Option(metavar="F", help="Also write the result as JSON.")] = None,
@@ -111,18 +122,8 @@ def _check(options: FitOptions) -> None:
         raise DhdError(f"The number of jobs must be at least 1, got {options.jobs}.")
 
 
-def _folds(data: LabelData, options: FitOptions) -> tuple[Fold, ...]:
-    if not options.test:
-        return problem_folds(data.pool_problem, options.seed)
-    in_test = data.pool_split == "test"
-    fold = Fold(frozenset(data.pool_problem[~in_test]), frozenset(data.pool_problem[in_test]))
-    if not fold.test:
-        raise NothingMadeError(f"The test split of {options.labels!r} holds no messages. Label more problems.")
-    return (fold,)
-
-
 def _require_labels(data: LabelData, labels: str) -> None:
-    fit_part = (data.pool_split != "test").to_numpy(dtype=np.bool_)[data.pool]
+    fit_part = (data.pools["split"] != "test").to_numpy(dtype=np.bool_)[data.pool]
     known = fit_part & np.isfinite(data.y)
     if not known.any():
         raise NothingMadeError(

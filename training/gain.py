@@ -22,11 +22,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from dhd_selectors.actions import ALONE, FULL
 from dhd_selectors.base import FloatArray, IntArray, predict_values
 from dhd_selectors.baselines import DropWrong
 from dhd_selectors.policy import RemoveWorst
-from training.crossfit import UNCOVERED
-from training.data import ALONE, FULL, LabelData, action_of
+from training.crossfit import Decisions
+from training.data import LabelData
 
 POINTS = 100.0
 N_RESAMPLES = 10_000
@@ -69,24 +70,25 @@ def reference_actions(name: str, data: LabelData) -> IntArray:
         return np.full(data.n_pools, ALONE, dtype=np.int64)
     rule = DropWrong()
     values = predict_values(rule, data.X, data.labels)
-    return action_of(RemoveWorst().choose(data.pool, data.slot, values, 0.0))
+    return RemoveWorst().choose(data.pool, data.slot, values, data.recorded, (0.0,))
 
 
-def paired_differences(data: LabelData, actions: IntArray, reference: str) -> Differences:
+def paired_differences(data: LabelData, decisions: Decisions, reference: str) -> Differences:
     """Return success of the chosen arm minus success of the reference's arm, averaged within each problem.
 
     Args:
         data: the pools.
-        actions: (n_pools,) chosen actions; pools that are `UNCOVERED` take no part and are not counted here.
+        decisions: what was chosen, with the success of every action.
         reference: one of `REFERENCES`.
     """
-    covered = np.flatnonzero(actions != UNCOVERED)
-    chosen = data.success[covered, actions[covered]]
-    other = data.success[covered, reference_actions(reference, data)[covered]]
+    row = np.arange(len(decisions.pool))
+    chosen = decisions.success[row, decisions.action]
+    other = decisions.success[row, reference_actions(reference, data)[decisions.pool]]
     lost_chosen = np.isnan(chosen)
     lost_other = np.isnan(other) & ~lost_chosen
     kept = ~(lost_chosen | lost_other)
-    by_problem = pd.Series(chosen[kept] - other[kept]).groupby(data.pool_problem.to_numpy()[covered[kept]])
+    problem = data.pool_problem.to_numpy()[decisions.pool[kept]]
+    by_problem = pd.Series(chosen[kept] - other[kept]).groupby(problem)
     excluded = {
         f"no_outcome_of_chosen_arm:{reference}": int(lost_chosen.sum()),
         f"no_outcome_of_reference_arm:{reference}": int(lost_other.sum()),

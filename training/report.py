@@ -15,8 +15,10 @@ from rich.table import Table
 from dhd_labels.errors import DhdError, NothingMadeError
 from dhd_selectors.base import Selector, is_privileged, needs_labels
 from dhd_selectors.policy import Policy
-from training.crossfit import UNCOVERED, Fold, cross_fit
+from training.crossfit import Decisions, cross_fit, joined
 from training.data import LabelData
+from training.estimands import Folds
+from training.evidence import Shuffle
 from training.gain import PRIVILEGED_REFERENCES, REFERENCES, Gain, estimate, paired_differences
 
 MIN_PROBLEMS = 50
@@ -70,7 +72,7 @@ def measure(
     selector: Selector,
     policy: Policy,
     data: LabelData,
-    folds: Sequence[Fold],
+    splits: Sequence[Folds],
     *,
     names: tuple[str, str, str],
     seed: int,
@@ -81,26 +83,27 @@ def measure(
         selector: unfitted prototype.
         policy: turns values into decisions.
         data: messages and outcomes of the folds' problems.
-        folds: whom to fit on and whom to decide for.
+        splits: whom to fit on and whom to decide for, once for each repeat.
         names: names of the selector, the estimand and the policy, for the report.
         seed: seed of everything random.
 
     Raises:
         NothingMadeError: no held-out pool could be decided or compared.
     """
-    decisions = cross_fit(selector, policy, data, folds, seed=seed)
-    held_out = data.pool_problem.isin(frozenset().union(*(fold.test for fold in folds))).to_numpy(dtype=np.bool_)
-    excluded = _fit_exclusions(data, folds) if needs_labels(selector) else {}
-    undecided = int((held_out & (decisions.actions == UNCOVERED)).sum())
-    if undecided:
-        excluded["no_training_labels"] = undecided
-    gains = _compare(data, decisions.actions, seed, excluded)
+    decisions = _decisions(selector, policy, data, splits, seed)
+    folds = splits[0].folds
+    held_out = np.zeros(data.n_pools, dtype=np.bool_)
+    for fold in folds:
+        held_out[fold.test] = True
+    excluded = _fit_exclusions(data, splits) if needs_labels(selector) else {}
+    excluded.update(decisions.uncovered)
+    gains = _compare(data, decisions, seed, excluded)
     if all(gain.gain is None for gain in gains):
         raise NothingMadeError(f"No gain can be computed from these labels: {_reasons(excluded)}.")
     placebos: tuple[tuple[str, Gain], ...] = ()
     if needs_labels(selector):
-        placebo = cross_fit(selector, policy, data, folds, seed=seed, shuffle_targets=True)
-        placebos = tuple((PLACEBO, gain) for gain in _compare(data, placebo.actions, seed + _PLACEBO_STREAM, {}))
+        placebo = _decisions(selector, policy, data, splits, seed, "across-problems")
+        placebos = tuple((PLACEBO, gain) for gain in _compare(data, placebo, seed + _PLACEBO_STREAM, {}))
     return Report(
         selector=names[0],
         estimand=names[1],
@@ -183,22 +186,43 @@ def write_json(report: Report, path: Path) -> None:
         raise DhdError(f"The file of --json must be writable, got {str(path)!r}: {error.strerror}.") from error
 
 
-def _compare(data: LabelData, actions: np.ndarray[Any, Any], seed: int, excluded: dict[str, int]) -> tuple[Gain, ...]:
+def _decisions(
+    selector: Selector,
+    policy: Policy,
+    data: LabelData,
+    splits: Sequence[Folds],
+    seed: int,
+    shuffle: Shuffle | None = None,
+) -> Decisions:
+    return joined(
+        [
+            cross_fit(selector, policy, data, split.folds, seed=seed, repeat=repeat, shuffle=shuffle)
+            for repeat, split in enumerate(splits)
+        ]
+    )
+
+
+def _compare(data: LabelData, decisions: Decisions, seed: int, excluded: dict[str, int]) -> tuple[Gain, ...]:
     gains = []
     for number, reference in enumerate(REFERENCES):
-        differences = paired_differences(data, actions, reference)
+        differences = paired_differences(data, decisions, reference)
         excluded.update(differences.excluded)
         gains.append(estimate(differences.values, reference, np.random.default_rng([seed, number])))
     return tuple(gains)
 
 
-def _fit_exclusions(data: LabelData, folds: Sequence[Fold]) -> dict[str, int]:
+def _fit_exclusions(data: LabelData, splits: Sequence[Folds]) -> dict[str, int]:
     """Count the messages that could have been in a training part but may not or cannot be learned from."""
-    training = data.problem.isin(frozenset().union(*(fold.train for fold in folds))).to_numpy(dtype=np.bool_)
-    return {
-        "train_not_allowed": int((training & ~data.trainable).sum()),
-        "no_trajectory_value": int((training & data.trainable & ~np.isfinite(data.y)).sum()),
+    training = np.zeros(data.n_pools, dtype=np.bool_)
+    for split in splits:
+        for fold in split.folds:
+            training[fold.train] = True
+    of_message = training[data.pool]
+    counted = {
+        "train_not_allowed": int((of_message & ~data.trainable).sum()),
+        "no_trajectory_value": int((of_message & data.trainable & ~np.isfinite(data.y)).sum()),
     }
+    return counted | ({"in_pool_effect_used": data.fallback} if data.fallback else {})
 
 
 def _reference(gain: Gain) -> str:

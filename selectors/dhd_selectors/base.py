@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from dhd_labels.errors import DhdError, did_you_mean
+from dhd_labels.records import CONTENT_FIELDS
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -20,6 +21,7 @@ POOL_KEYS = ("pool_id", "integrator", "order")
 PRIVILEGED_COLUMNS = (
     "proposal_status",
     "proposal_correct",
+    "pool_right",
     "single_effect",
     "in_pool_effect",
     "trajectory_value",
@@ -27,7 +29,20 @@ PRIVILEGED_COLUMNS = (
     "ci_high",
     "n_blocks",
 )
-"""Columns that a selector may get in `labels`, and only after it has declared them."""
+"""Columns that a selector may get in `labels`, and only after it has declared them.
+`pool_right` is the number of messages in the pool that are graded right."""
+
+TEXT_COLUMNS = (
+    "question",
+    "answer_type",
+    "role_name",
+    "proposed_answer",
+    *CONTENT_FIELDS,
+    "confidence_text",
+)
+"""Text columns of X for selectors with `uses_text`; "" where a text is missing or withheld."""
+POOL_COLUMN = "pool"
+"""The column of X that is equal for messages of one pool, for selectors with `uses_text`."""
 
 
 @runtime_checkable
@@ -48,6 +63,8 @@ class Selector(Protocol):
     * `threshold: float | None = None`: pins the policy's threshold instead of tuning it on the training
       folds.
     * `learns: bool = True`: False for fixed rules. With a pinned threshold they need no training labels.
+    * `uses_text: bool = False`: X also has the columns `TEXT_COLUMNS` (object, never missing) and `pool` (int64).
+    * `upper_bound: bool = False`: it knows what no selector could know; tables mark it as an upper bound.
     """
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -120,21 +137,52 @@ def pinned_threshold(selector: Selector) -> float | None:
     return None if threshold is None else float(threshold)
 
 
+def uses_text(selector: Selector) -> bool:
+    """Return whether the selector reads texts beside the features."""
+    return bool(getattr(selector, "uses_text", False))
+
+
+def is_upper_bound(selector: Selector) -> bool:
+    """Return whether the selector knows what no selector could know."""
+    return bool(getattr(selector, "upper_bound", False))
+
+
+def visible(selector: Selector, X: pd.DataFrame, texts: pd.DataFrame | None) -> pd.DataFrame:
+    """Return the X of this selector: the features, and the texts if it reads them.
+
+    Raises:
+        DhdError: it reads texts and there are none.
+    """
+    if not uses_text(selector):
+        return X
+    if texts is None:
+        raise DhdError(f"The selector {selector_name(selector)} reads texts, but got only features.")
+    return pd.concat([X, texts[[*TEXT_COLUMNS, POOL_COLUMN]]], axis=1)
+
+
 def fit_selector(
-    selector: Selector, X: pd.DataFrame, y: FloatArray, labels: pd.DataFrame, sample_weight: FloatArray
+    selector: Selector,
+    X: pd.DataFrame,
+    y: FloatArray,
+    labels: pd.DataFrame,
+    sample_weight: FloatArray,
+    texts: pd.DataFrame | None = None,
 ) -> Selector:
-    """Fit a selector in place; of `labels` it gets only the columns that it declares."""
+    """Fit a selector in place; of `labels` and `texts` it gets only the columns that it declares."""
     columns = requires(selector, fitting=True)
-    visible = labels[list(columns)] if columns else None
-    return selector.fit(X, y, labels=visible, sample_weight=sample_weight)
+    declared = labels[list(columns)] if columns else None
+    return selector.fit(visible(selector, X, texts), y, labels=declared, sample_weight=sample_weight)
 
 
-def predict_values(selector: Selector, X: pd.DataFrame, labels: pd.DataFrame) -> FloatArray:
-    """Return checked predictions, (n_messages,); the selector gets only the `labels` that it declares.
+def predict_values(
+    selector: Selector, X: pd.DataFrame, labels: pd.DataFrame, texts: pd.DataFrame | None = None
+) -> FloatArray:
+    """Return checked predictions, (n_messages,); the selector gets only the columns that it declares.
 
     Raises:
         DhdError: the predictions have the wrong shape or are not finite.
     """
+    X = visible(selector, X, texts)
     columns = requires(selector, fitting=False)
     predict: Any = selector.predict_value
     values = np.asarray(predict(X, labels=labels[list(columns)]) if columns else predict(X), dtype=np.float64)

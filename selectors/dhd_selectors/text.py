@@ -24,8 +24,8 @@ def _kind(words: str) -> frozenset[str]:
 
 
 HEDGES = _kind("""
-    maybe perhaps might could possibly probably presumably likely unlikely seem seems appear appears roughly approximately
-    approx around unsure uncertain unclear assume assumes assumed assuming guess guesses guessed guessing
+    maybe perhaps might could possibly probably presumably likely unlikely seem seems appear appears roughly
+    approximately approx around unsure uncertain unclear assume assumes assumed assuming guess guesses guessed guessing
 """)
 HEDGING_PHRASES = ("not sure", "i think")
 CERTAINTY = _kind(
