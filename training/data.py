@@ -162,8 +162,8 @@ def assemble(
     blocks = messages["n_blocks"].to_numpy(dtype=np.float64, na_value=1.0)
     return LabelData(
         X=build_features(visible),
-        texts=_texts(visible, by_problem, pool) if texts else None,
-        labels=messages[[column for column in PRIVILEGED_COLUMNS if column in messages.columns]],
+        texts=_texts(visible, pool) if texts else None,
+        labels=_privileged(messages, pool),
         y=y,
         weight=np.maximum(blocks, 1.0),
         slot=slot,
@@ -180,6 +180,12 @@ def assemble(
 
 _LICENCE = ("license", "train_allowed", "commercial_use")
 _POOL_FACTS = ("pool_id", "integrator", "order", "problem_id", "benchmark", "actor", "split", *_LICENCE)
+
+
+def _privileged(messages: pd.DataFrame, pool: IntArray) -> pd.DataFrame:
+    right = messages["proposal_correct"].astype("boolean").fillna(False).to_numpy(dtype=np.float64)
+    known = messages[[column for column in PRIVILEGED_COLUMNS if column in messages.columns]]
+    return known.assign(pool_right=np.bincount(pool, right)[pool] if len(pool) else right)
 
 
 def _targets(messages: pd.DataFrame, has_blocks: BoolArray) -> tuple[FloatArray, int]:
@@ -209,7 +215,6 @@ def _rows(pool: IntArray, slot: IntArray, pools: pd.DataFrame) -> IntArray:
     )
 
 
-def _texts(visible: pd.DataFrame, by_problem: pd.DataFrame, pool: IntArray) -> pd.DataFrame:
-    found = visible.assign(question=visible["problem_id"].map(by_problem["question"]))
-    texts = found[list(TEXT_COLUMNS)].astype(object)
+def _texts(visible: pd.DataFrame, pool: IntArray) -> pd.DataFrame:
+    texts = visible[list(TEXT_COLUMNS)].astype(object)
     return texts.where(texts.notna(), "").assign(**{POOL_COLUMN: pool})

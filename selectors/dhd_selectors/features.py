@@ -25,7 +25,7 @@ import pandas as pd
 from dhd_labels.errors import DhdError
 from dhd_labels.records import CONTENT_FIELDS, AnswerType
 from dhd_selectors import text
-from dhd_selectors.base import POOL_KEYS, FloatArray, IntArray
+from dhd_selectors.base import POOL_KEYS, IntArray
 
 FEATURE_VERSION = "2"
 """Changes whenever a feature is added, removed or means something else; a saved selector fits one version only."""

@@ -18,20 +18,25 @@ _UNITS = (
 )
 PLAIN_NUMBER = r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
 
-HEDGES = frozenset(
-    "maybe perhaps might could possibly probably presumably likely unlikely seem seems appear appears roughly approximately "
-    "approx around unsure uncertain unclear assume assumes assumed assuming guess guesses guessed guessing".split()
-)
+
+def _kind(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+HEDGES = _kind("""
+    maybe perhaps might could possibly probably presumably likely unlikely seem seems appear appears roughly
+    approximately approx around unsure uncertain unclear assume assumes assumed assuming guess guesses guessed guessing
+""")
 HEDGING_PHRASES = ("not sure", "i think")
-CERTAINTY = frozenset(
-    "certainly clearly definitely obviously undoubtedly surely always must necessarily exactly guaranteed".split()
+CERTAINTY = _kind(
+    "certainly clearly definitely obviously undoubtedly surely always must necessarily exactly guaranteed"
 )
-REASONS = frozenset("because since therefore thus hence so implies follows then consequently".split())
-NEGATIONS = frozenset("not no none cannot without neither nor".split())
-CHECKS = frozenset(
-    "check checks verify confirm compare recompute recalculate compute calculate test substitute plug count recount "
-    "evaluate differentiate integrate solve estimate ensure whether".split()
-)
+REASONS = _kind("because since therefore thus hence so implies follows then consequently")
+NEGATIONS = _kind("not no none cannot without neither nor")
+CHECKS = _kind("""
+    check checks verify confirm compare recompute recalculate compute calculate test substitute plug count recount
+    evaluate differentiate integrate solve estimate ensure whether
+""")
 """Kinds of words, lower-cased. General English, not taken from any data set."""
 
 _WORD = re.compile(r"\w+")
