@@ -12,7 +12,6 @@ from dhd_selectors.actions import ALONE, FULL, REMOVALS
 from dhd_selectors.policy import load_policy
 from dhd_selectors.registry import load_selector
 from tests.bench.calibration.cheap import cheap_world
-from training.crossfit import Decisions
 from training.data import LabelData
 from training.estimands import make_folds
 from training.references import (
