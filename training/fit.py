@@ -28,7 +28,8 @@ from dhd_selectors.registry import load_selector, selector_names
 from training.data import LabelData, LoadFrame, load_data
 from training.estimands import ESTIMANDS, make_folds
 from training.permission import parse_permissions, with_permissions
-from training.report import Report, measure, render, write_json
+from training.report import Report, measure, write_json
+from training.tables import render, write_report
 
 FIT_SPLITS = ("train", "validation")
 MAX_SEED = 2**31 - 1
@@ -72,7 +73,7 @@ def fit_and_measure(options: FitOptions, load_frame: LoadFrame | None = None) ->
         _require_labels(data, options.labels)
     splits = [make_folds(data, options.estimand, (options.seed, r), test=options.test) for r in range(options.repeats)]
     names = (options.selector, options.estimand, options.policy)
-    return measure(selector, policy, data, splits, names=names, seed=options.seed)
+    return measure(selector, policy, data, splits, names=names, seed=options.seed, jobs=options.jobs)
 
 
 def prepare(options: FitOptions, load_frame: LoadFrame | None = None, *, texts: bool) -> LabelData:
@@ -105,6 +106,9 @@ def command(
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of folds, fits, intervals and placebos.")] = 0,
     jobs: Annotated[int, typer.Option(min=1, help="Threads; the result does not depend on them.")] = 1,
     json: Annotated[Path | None, typer.Option(metavar="F", help="Also write the result as JSON.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="D", help="Also write report.json, report.md and a figure.")
+    ] = None,
     test: Annotated[bool, typer.Option("--test", help="Fit on train and validation, judge on test.")] = False,
     allow_training_on: Annotated[
         list[str] | None,
@@ -125,10 +129,14 @@ def command(
     )
     if json is not None:
         check_writable(json)
+    if out is not None:
+        check_writable(out / "report.json", "folder of --out")
     report = fit_and_measure(options)
     render(report, console())
     if json is not None:
         write_json(report, json)
+    if out is not None:
+        write_report(report, out)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -136,7 +144,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_app(app, argv, "python -m training.fit")
 
 
-def check_writable(path: Path) -> None:
+def check_writable(path: Path, what: str = "file of --json") -> None:
     """Refuse a file that cannot be written, before anything is paid for. Folders are made, the file is not.
 
     Raises:
@@ -150,7 +158,7 @@ def check_writable(path: Path) -> None:
         if not there:
             path.unlink()
     except OSError as error:
-        raise DhdError(f"The file of --json must be writable, got {str(path)!r}: {error.strerror}.") from error
+        raise DhdError(f"The {what} must be writable, got {str(path)!r}: {error.strerror}.") from error
 
 
 def _check(options: FitOptions) -> None:
