@@ -104,7 +104,7 @@ def load_data(
         NothingMadeError: it has no messages in these splits.
     """
     if load_frame is None:
-        from dhd_labels.dataset.load import load_frame as read
+        from training.read import read_frame as read
 
         load_frame = read
     chosen = tuple(splits)

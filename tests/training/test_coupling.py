@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,7 @@ def by_problem(sizes: list[int]) -> list[Fold]:
     edges = np.cumsum([0, *sizes])
     units = np.arange(edges[-1])
     folds = []
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
+    for low, high in itertools.pairwise(edges):
         inside = (units >= low) & (units < high)
         folds.append(Fold(units[~inside], units[inside], NOTHING, NOTHING))
     return folds
