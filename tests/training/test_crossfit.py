@@ -17,11 +17,12 @@ from dhd_selectors.actions import FULL, N_ACTIONS, REMOVALS
 from dhd_selectors.lgbm import LightGBMSelector
 from dhd_selectors.policy import NEVER, RemoveWorst
 from training import crossfit
-from training.crossfit import cross_fit, fit_fold, joined
+from training.coupling import coupling
+from training.crossfit import Decisions, cross_fit, fit_fold, joined
 from training.data import LabelData
 from training.estimands import Fold, make_folds
 from training.evidence import all_evidence
-from training.gain import estimate, paired_differences
+from training.gain import Differences, estimate, paired
 
 POLICY = RemoveWorst()
 
@@ -152,6 +153,12 @@ def test_rows_that_may_not_be_trained_on_change_nothing(kit: Any) -> None:
     assert len(decisions.pool) == 12  # such rows may be scored
 
 
+def over_keep_all(data: LabelData, decisions: Decisions) -> Differences:
+    success = decisions.success
+    chosen = success[np.arange(len(success)), decisions.action]
+    return paired(chosen, success[:, FULL], data.pool_problem.iloc[decisions.pool], "keep-all")
+
+
 @pytest.mark.parametrize("selector", [Truth(), TunedTruth()])
 def test_the_best_policy_earns_its_known_gain(kit: Any, selector: Truth) -> None:
     errors = []
@@ -159,7 +166,7 @@ def test_the_best_policy_earns_its_known_gain(kit: Any, selector: Truth) -> None
         world = kit.simulate(40, seed, value=hedges_hurt, n_blocks=3)
         data = with_truth(world.data, world.value)
         decisions = cross_fit(selector, POLICY, data, folds_of(data, seed), seed=seed)
-        gain = paired_differences(data, decisions, "keep-all").values.mean()
+        gain = over_keep_all(data, decisions).values.mean()
         errors.append(gain - np.maximum(0.0, -world.value.min(axis=1)).mean())
     assert np.mean(errors) == pytest.approx(0.0, abs=3 * np.std(errors) / np.sqrt(12))
 
@@ -168,7 +175,7 @@ def test_lgbm_finds_most_of_a_gain_that_the_text_shows(kit: Any) -> None:
     world = kit.simulate(120, 0, value=hedges_hurt)
     data = world.data
     decisions = cross_fit(load_selector("lgbm", n_estimators=60), POLICY, data, folds_of(data), seed=0)
-    gain = paired_differences(data, decisions, "keep-all").values.mean()
+    gain = over_keep_all(data, decisions).values.mean()
     attainable = np.maximum(0.0, -world.value.min(axis=1)).mean()
     assert gain > 0.6 * attainable
 
@@ -192,7 +199,9 @@ def null_rates(
     for seed, data in worlds:
         folds = folds_of(data, 0, max(2, n_folds))[:n_folds]
         decisions = cross_fit(selector, policy, data, folds, seed=seed)
-        row = estimate(paired_differences(data, decisions, "keep-all").values, "keep-all", np.random.default_rng(seed))
+        row = estimate(
+            over_keep_all(data, decisions), "keep-all", np.random.default_rng(seed), coupling(folds, data.n_pools)
+        )
         covered.append(row.ci_low <= 0.0 <= row.ci_high)
         rejected.append(row.p_value <= 0.05)
         gains.append(row.gain)
@@ -207,11 +216,14 @@ def test_a_held_out_null_interval_covers_at_its_rate(kit: Any) -> None:
     assert rejected <= 0.08
 
 
-def test_a_cross_fitted_null_is_unbiased_and_nearly_covers(kit: Any) -> None:
-    """Every fold's decisions depend on the other folds' outcomes: a little below nominal, as `gain` states."""
-    covered, _, gains = null_rates(Ridge(), null_worlds(kit, 50, 60), n_folds=5, policy=RemoveWorst(caution=0.0))
-    assert np.mean(gains) == pytest.approx(0.0, abs=3 * np.std(gains) / np.sqrt(60))
-    assert covered >= 0.8
+def test_a_cross_fitted_null_is_unbiased_and_covers(kit: Any) -> None:
+    """Every fold's decisions depend on the other folds' outcomes; the interval and the p-value know."""
+    for selector in (Ridge(), PinnedRidge()):
+        worlds = null_worlds(kit, 50, 60)
+        covered, rejected, gains = null_rates(selector, worlds, n_folds=5, policy=RemoveWorst(caution=0.0))
+        assert np.mean(gains) == pytest.approx(0.0, abs=3 * np.std(gains) / np.sqrt(60))
+        assert 1 - covered <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 60)
+        assert rejected <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 60)
 
 
 def test_pools_of_a_fold_without_labels_are_counted(kit: Any) -> None:
@@ -238,7 +250,7 @@ def test_a_fold_without_any_block_is_decided_and_never_nan(kit: Any) -> None:
     y = np.where(np.isin(data.pool, fold.test), np.nan, data.y)
     data = dataclasses.replace(data, success=success, y=y)
     decisions = cross_fit(LightGBMSelector(5), POLICY, data, folds_of(data), seed=0)
-    found = paired_differences(data, decisions, "keep-all")
+    found = over_keep_all(data, decisions)
     assert sum(found.excluded.values()) == len(fold.test)
     assert len(found.values) == 15 - len(fold.test) and np.isfinite(found.values).all()
 
@@ -304,6 +316,6 @@ def test_the_placebos_shuffle_targets_with_their_outcomes(kit: Any, shuffle: Any
     gains = {}
     for how in (None, shuffle):
         decisions = cross_fit(Ridge(), POLICY, data, folds_of(data), seed=0, shuffle=how)
-        gains[how] = paired_differences(data, decisions, "keep-all").values.mean()
+        gains[how] = over_keep_all(data, decisions).values.mean()
     assert gains[None] > 0.08
     assert abs(gains[shuffle]) < 0.05
