@@ -84,14 +84,14 @@ def sections(size: Size, folder: Path) -> Iterator[Section]:
 
 
 def cross_fitted_gains(data_sets: int) -> Section:
-    """Return the checks of selectors over so many data sets in which no message matters, and a quarter in which some do."""
+    """Return the checks of selectors: so many data sets in which no message matters, a quarter in which some do."""
     found = list(selectors.misses(data_sets))
     rates = [check for check in found if check.kind == "at most"]
     return Section(
         "Cross-fitted gains of selectors",
         [*rates, *jointly(check for check in found if check not in rates)],
-        f"null: no message matters, {selectors.NULL_PROBLEMS} problems x {selectors.BLOCKS} blocks, five folds, the truth is "
-        f"0. reasoning: {selectors.EFFECT_PROBLEMS} problems; the truth is what the fitted selectors gain on "
-        f"{selectors.POPULATION:,} other problems, by success rates. Points. `make calibration SIMULATIONS=1000` makes as "
-        "many of these.",
+        f"null: no message matters, {selectors.NULL_PROBLEMS} problems x {selectors.BLOCKS} blocks, five folds; the truth "
+        f"is 0. reasoning: {selectors.EFFECT_PROBLEMS} problems; the truth is what the fitted selectors gain on "
+        f"{selectors.POPULATION:,} other problems, by success rates. Points. `make calibration SIMULATIONS=1000` makes "
+        "so many of these alone.",
     )
