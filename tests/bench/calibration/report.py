@@ -90,8 +90,8 @@ def cross_fitted_gains(data_sets: int) -> Section:
     return Section(
         "Cross-fitted gains of selectors",
         [*rates, *jointly(check for check in found if check not in rates)],
-        f"null: no message matters, {selectors.NULL_PROBLEMS} problems x {selectors.BLOCKS} blocks, five folds; the truth "
-        f"is 0. reasoning: {selectors.EFFECT_PROBLEMS} problems; the truth is what the fitted selectors gain on "
+        f"null: no message matters, {selectors.NULL_PROBLEMS} problems x {selectors.BLOCKS} blocks, five folds; the "
+        f"truth is 0. reasoning: {selectors.EFFECT_PROBLEMS} problems; the truth is what the fitted selectors gain on "
         f"{selectors.POPULATION:,} other problems, by success rates. Points. `make calibration SIMULATIONS=1000` makes "
         "so many of these alone.",
     )
