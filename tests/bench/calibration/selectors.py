@@ -31,7 +31,7 @@ RULES = ("random", "drop-wrong", "oracle-correct", "consensus", "confidence")
 """Selectors that learn nothing."""
 LEARNERS = ("learned-correct", "logistic", "lgbm")
 LEARNED = "learned-correct"
-WITH_PLACEBOS = ("logistic",)
+WITH_PLACEBOS = ("lgbm",)
 _WORTH_PROCESSES = 50
 
 
