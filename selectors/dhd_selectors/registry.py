@@ -19,6 +19,7 @@ BUILT_IN = {
     "keep-all": "dhd_selectors.baselines:KeepAll",
     "drop-wrong": "dhd_selectors.baselines:DropWrong",
     "lgbm": "dhd_selectors.lgbm:LightGBMSelector",
+    "transformer": "dhd_selectors.transformer:TransformerSelector",
 }
 
 
