@@ -164,11 +164,14 @@ def fit_fold(
 
 def decide(fitted: Fitted, policy: Policy, data: LabelData, fold: Fold) -> IntArray:
     """Return (n_test,) the action of each test pool of the fold."""
-    part = _Part(fitted.selector, data, fold, fold.learn)
-    rows = data.rows[fold.test].ravel()
-    values = part.predict(fitted.selector, rows)
+    rows, values = data.rows[fold.test].ravel(), values_of(fitted, data, fold)
     local = np.repeat(np.arange(len(fold.test)), data.rows.shape[1])
     return policy.choose(local, data.slot[rows], values, data.recorded[fold.test], fitted.thresholds)
+
+
+def values_of(fitted: Fitted, data: LabelData, fold: Fold) -> FloatArray:
+    """Return (5 n_test,) the predicted values of the fold's test messages, pool by pool and slot by slot."""
+    return _Part(fitted.selector, data, fold, fold.learn).predict(fitted.selector, data.rows[fold.test].ravel())
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,8 @@ class LabelData:
     """Complete matched blocks, for the estimand that learns from some of them and judges by others."""
     fallback: int = 0
     """Messages whose `y` is the in-pool effect, as their pool has no matched block."""
+    notes: tuple[str, ...] = ()
+    """What a reader of any result has to know about these labels."""
 
     @property
     def n_pools(self) -> int:
@@ -102,7 +104,7 @@ def load_data(
         NothingMadeError: it has no messages in these splits.
     """
     if load_frame is None:
-        from dhd_labels.dataset.load import load_frame as read
+        from training.read import read_frame as read
 
         load_frame = read
     chosen = tuple(splits)
@@ -148,7 +150,8 @@ def assemble(
     """
     messages = messages.reset_index(drop=True)
     by_problem = problems.drop_duplicates("problem_id").set_index("problem_id")
-    visible = messages.assign(answer_type=messages["problem_id"].map(by_problem["answer_type"]))
+    joined = {name: messages["problem_id"].map(by_problem[name]) for name in ("answer_type", "question")}
+    visible = messages.assign(**joined)
     pool = pool_codes(messages)
     _, first = np.unique(pool, return_index=True)
     pools = messages.iloc[first].reset_index(drop=True)
@@ -160,7 +163,7 @@ def assemble(
     blocks = messages["n_blocks"].to_numpy(dtype=np.float64, na_value=1.0)
     return LabelData(
         X=build_features(visible),
-        texts=_texts(visible, by_problem, pool) if texts else None,
+        texts=_texts(visible, pool) if texts else None,
         labels=messages[[column for column in PRIVILEGED_COLUMNS if column in messages.columns]],
         y=y,
         weight=np.maximum(blocks, 1.0),
@@ -206,7 +209,6 @@ def _rows(pool: IntArray, slot: IntArray, pools: pd.DataFrame) -> IntArray:
     )
 
 
-def _texts(visible: pd.DataFrame, by_problem: pd.DataFrame, pool: IntArray) -> pd.DataFrame:
-    found = visible.assign(question=visible["problem_id"].map(by_problem["question"]))
-    texts = found[list(TEXT_COLUMNS)].astype(object)
+def _texts(visible: pd.DataFrame, pool: IntArray) -> pd.DataFrame:
+    texts = visible[list(TEXT_COLUMNS)].astype(object)
     return texts.where(texts.notna(), "").assign(**{POOL_COLUMN: pool})

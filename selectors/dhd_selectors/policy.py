@@ -173,7 +173,7 @@ class OrAlone:
         otherwise = removing.choose(pools, slots, values, np.isfinite(success), first)
         mean = _mean(by_slot(pools, slots, values, len(success)))
         gain = success[:, ALONE] - _taken(success, otherwise)
-        return (*first, best_cut(mean, gain, pool_weight, np.unique(mean), self.caution))
+        return (*first, best_cut(mean, gain, pool_weight, _levels(mean), self.caution))
 
     def choose(
         self, pools: IntArray, slots: IntArray, values: FloatArray, recorded: BoolArray, thresholds: Thresholds
@@ -200,7 +200,7 @@ class KeepBest:
         """Return the threshold of the mean of all values but the highest."""
         others, action = self._best(by_slot(pools, slots, values, len(success)), np.isfinite(success))
         gain = _taken(success, action) - success[:, FULL]
-        return (best_cut(others, gain, pool_weight, np.unique(others[np.isfinite(others)]), self.caution),)
+        return (best_cut(others, gain, pool_weight, _levels(others), self.caution),)
 
     def choose(
         self, pools: IntArray, slots: IntArray, values: FloatArray, recorded: BoolArray, thresholds: Thresholds
@@ -260,7 +260,7 @@ def best_cut(
     """
     known = np.flatnonzero(np.isfinite(gain) & np.isfinite(statistic))
     order = known[np.argsort(statistic[known], kind="stable")]
-    if not len(order):
+    if not len(order) or not len(levels):
         return NEVER
     ranked, earned = statistic[order], gain[order] * weight[order]
     believed = np.cumsum(earned) - caution * np.sqrt(np.cumsum(earned**2))
@@ -271,6 +271,15 @@ def best_cut(
         return NEVER
     low = ranked[int(np.argmax(believed))]
     return _between(low, levels[np.searchsorted(levels, low, side="right")])
+
+
+def _levels(statistic: FloatArray) -> FloatArray:
+    """Return the distinct values of a statistic of pools, and one above them, so that all pools can be below a cut.
+
+    Where all pools are alike there is none above them: what tells no pool from another says nothing.
+    """
+    levels = np.unique(statistic[np.isfinite(statistic)])
+    return levels if len(levels) < 2 else np.append(levels, 2 * levels[-1] - levels[-2])
 
 
 def _between(low: float, high: float) -> float:

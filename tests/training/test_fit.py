@@ -48,7 +48,7 @@ def test_reports(kit: Any, selector: str) -> None:
     report = fit(kit.simulate(12, 0), selector)
     made = report.as_json()
     json.dumps(made, allow_nan=False)
-    assert set(made) == KEYS | {"seed", "folds", "privileged", "verdict"}
+    assert set(made) == KEYS | {"seed", "folds", "privileged", "notes", "verdict"}
     assert [row["reference"] for row in made["gains"]] == ["keep-all", "drop-wrong", "alone"]
     assert all(set(row) == ROW_KEYS for row in made["gains"])
     assert all(set(row) == ROW_KEYS | {"name"} for row in made["placebos"])
@@ -74,7 +74,7 @@ def test_the_test_split_is_judged_once_and_never_fitted_on(kit: Any) -> None:
     report = fit(world, test=True, test_problems=4)
     assert (report.n_problems, report.n_messages, report.folds) == (4, 20, 1)
     assert fit(world, test_problems=4).n_problems == 10
-    with pytest.raises(NothingMadeError, match="test split of 'labels' holds no messages"):
+    with pytest.raises(NothingMadeError, match="test split holds no messages"):
         fit(world, test=True)
 
 
@@ -143,8 +143,13 @@ def test_verdicts() -> None:
     ("arguments", "message"),
     [
         (["--selector", "lgbn"], "Did you mean 'lgbm'?"),
-        (["--estimand", "unseen-benchmark"], "The estimand 'unseen-benchmark' is not known"),
-        (["--policy", "keep-best"], "The policy 'keep-best' is not known"),
+        (["--estimand", "unseen-benchmarks"], "Did you mean 'unseen-benchmark'?"),
+        (["--policy", "keep-bets"], "Did you mean 'keep-best'?"),
+        (["--policy", "remove-up-to-7"], "between 1 and 5"),
+        (["--repeats", "0"], "repeats"),
+        (["--allow-training-on", "lab-bench"], "must be BENCHMARK=REASON"),
+        (["--allow-training-on", "lab-bench= "], "must be given in words"),
+        (["--allow-training-on", "lab-bench=yes"], "must be given in words"),
         (["--seed", "-1"], "seed"),
         (["--seed", str(2**31)], "seed"),
         (["--jobs", "0"], "jobs"),
