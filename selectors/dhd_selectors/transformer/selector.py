@@ -121,7 +121,7 @@ class TransformerSelector(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         weight = np.ones(len(target)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         self.n_features_in_ = X.shape[1]
         self.feature_names_ = [str(name) for name in X.columns if name not in (*TEXT_COLUMNS, POOL_COLUMN)]
-        with _threads(self.n_jobs), shown_progress() as progress:
+        with _torch(self.n_jobs), shown_progress() as progress:
             reader = self._reader()
             learned = X[known]
             rows = self._rows(reader, learned, target[known], weight[known], progress)
@@ -132,7 +132,7 @@ class TransformerSelector(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         """Return (n_messages,) predicted trajectory values."""
         from dhd_selectors.transformer import training
 
-        with _threads(self.n_jobs), shown_progress() as progress:
+        with _torch(self.n_jobs), shown_progress() as progress:
             reader = self._reader()
             rows = self._rows(reader, X, np.zeros(len(X)), np.ones(len(X)), progress)
             if self.net_ is None or not len(X):
@@ -200,7 +200,8 @@ class TransformerSelector(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
                 "Save it again, or download it again."
             ) from error
         net = {name.removeprefix("net."): value for name, value in tensors.items() if name.startswith("net.")}
-        selector.net_ = selector._net(net) if net else None
+        with _torch(None):
+            selector.net_ = selector._net(net) if net else None
         return selector
 
     def _net(self, values: dict[str, Any]) -> Net:
@@ -306,8 +307,8 @@ def _require_extra() -> None:
 
 
 @contextmanager
-def _threads(n_jobs: int | None) -> Iterator[None]:
-    """Run torch with this many threads."""
+def _torch(n_jobs: int | None) -> Iterator[None]:
+    """Run torch with this many threads, and leave its settings and random numbers to the caller as they were."""
     _require_extra()
     import torch
 
@@ -315,6 +316,7 @@ def _threads(n_jobs: int | None) -> Iterator[None]:
     if n_jobs:
         torch.set_num_threads(n_jobs)
     try:
-        yield
+        with torch.random.fork_rng():
+            yield
     finally:
         torch.set_num_threads(before)
