@@ -24,6 +24,7 @@ from dhd_selectors.base import (
     needs_labels,
     pinned_threshold,
     predict_values,
+    refits_for_threshold,
     selector_name,
 )
 from dhd_selectors.policy import NEVER, Policy, Thresholds
@@ -240,7 +241,7 @@ def _fit_and_tune(part: _Part, policy: Policy, rows: IntArray, seed: tuple[int, 
     if len(np.unique(problem)) < 2:
         return Fitted(part.fit(everything), policy.pinned(NEVER))
     inner = problem_part(problem, seed)
-    if len(rows) > HOLDOUT_ABOVE:
+    if len(rows) > HOLDOUT_ABOVE or not refits_for_threshold(part.selector):
         held_out = rows[inner == 0]
         fitted = part.fit(rows[inner != 0])
         return Fitted(fitted, _tune(part, policy, held_out, part.predict(fitted, held_out)))

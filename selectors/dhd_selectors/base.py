@@ -79,6 +79,8 @@ class Selector(Protocol, metaclass=_Loads):
       folds.
     * `learns: bool = True`: False for fixed rules. With a pinned threshold they need no training labels.
     * `uses_text: bool = False`: X also has the columns `TEXT_COLUMNS` (object, never missing) and `pool` (int64).
+    * `refit_for_threshold: bool = True`: False where a fit is costly: one inner part then tunes the threshold, and the
+      model of the others is kept, in place of five more fits.
     * `upper_bound: bool = False`: it knows what no selector could know; tables mark it as an upper bound.
     """
 
@@ -155,6 +157,11 @@ def pinned_threshold(selector: Selector) -> float | None:
 def uses_text(selector: Selector) -> bool:
     """Return whether the selector reads texts beside the features."""
     return bool(getattr(selector, "uses_text", False))
+
+
+def refits_for_threshold(selector: Selector) -> bool:
+    """Return whether the threshold is tuned on predictions of fits of its own, and not on one part held out."""
+    return bool(getattr(selector, "refit_for_threshold", True))
 
 
 def is_upper_bound(selector: Selector) -> bool:

@@ -34,6 +34,7 @@ BUILT_IN = {
     "learned-correct": "dhd_selectors.correctness:LearnedCorrect",
     "logistic": "dhd_selectors.logistic:LogisticSelector",
     "lgbm": "dhd_selectors.lgbm:LightGBMSelector",
+    "transformer": "dhd_selectors.transformer:TransformerSelector",
     "hindsight": "dhd_selectors.baselines:Hindsight",
 }
 HOW_TO_NAME = "a name, an importable 'module:Class', or 'path.py:Class'"
