@@ -32,7 +32,7 @@ from training.data import LabelData, LoadFrame, load_data
 from training.estimands import ESTIMANDS, make_folds
 from training.permission import parse_permissions, with_permissions
 from training.report import Report, measure, write_json
-from training.share import Measured, Sharing, fit_rule, pin, share
+from training.share import Measured, Sharing, fit_rule, one_blas_thread, pin, share
 from training.tables import render
 
 FIT_SPLITS = ("train", "validation")
@@ -63,6 +63,7 @@ def fit_and_measure(options: FitOptions, load_frame: LoadFrame | None = None) ->
     return measure_selector(options, load_frame).report
 
 
+@one_blas_thread()
 def measure_selector(options: FitOptions, load_frame: LoadFrame | None = None) -> Measured:
     """Cross-fit a selector and measure its gain.
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from threadpoolctl import threadpool_limits
 
 from dhd_labels.dataset.header import CARD_NAME, local_header
 from dhd_labels.dataset.hub import parse_ref, parse_repo
@@ -32,6 +34,16 @@ _HOW_TO_KEEP = (
     "All that predict_value uses must be in attributes that end in an underscore, or in its own save and load."
 )
 _UNUSABLE = ": the report alone, as this comparator needs verdicts when it decides."
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Fit with one thread of linear algebra, whatever the machine has.
+
+    With more, the last digits would depend on the machine; and matrices of some hundred features only get slower.
+    """
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +113,7 @@ def pin(labels: str) -> Source:
     return Source(f"{ref.repo}@{revision}" if revision else labels, ref.repo, revision, None)
 
 
+@one_blas_thread()
 def fit_rule(measured: Measured, source: Source, permissions: Mapping[str, str] | None = None) -> DecisionRule:
     """Fit on all pools outside the test split, and tune the thresholds on them.
 
