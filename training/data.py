@@ -8,29 +8,35 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from dhd_labels.errors import NothingMadeError
-from dhd_labels.records import POOL_SIZE, Arm
-from dhd_selectors.base import POOL_KEYS, PRIVILEGED_COLUMNS, BoolArray, FloatArray, IntArray
-from dhd_selectors.features import build_features, pool_codes
-
-ARMS = (Arm.full().name, *(Arm.without(slot).name for slot in range(POOL_SIZE)), Arm.alone().name)
-"""Arms that a decision can lead to; an action is an index into this tuple."""
-FULL = 0
-ALONE = len(ARMS) - 1
+from dhd_labels.errors import DhdError, NothingMadeError
+from dhd_labels.records import POOL_SIZE
+from dhd_labels.stats.blocks import Blocks
+from dhd_selectors.base import (
+    POOL_COLUMN,
+    PRIVILEGED_COLUMNS,
+    TEXT_COLUMNS,
+    BoolArray,
+    FloatArray,
+    IntArray,
+)
+from dhd_selectors.features import OF_PROBLEM, build_features, pool_codes
+from training.outcomes import actions_of, codes_of, complete_blocks, success_table
 
 LoadFrame = Callable[[str, str, tuple[str, ...]], pd.DataFrame]
 
 
 @dataclass(frozen=True, slots=True)
 class LabelData:
-    """Aligned arrays of n_messages rows and n_pools pools.
+    """Aligned arrays of n_messages rows and n_pools pools; a pool is a (pool_id, integrator, order).
 
     Rates and values are fractions; unknown ones are NaN. `labels` holds the privileged columns and reaches a
     selector only as far as it declares them.
     """
 
     X: pd.DataFrame
-    """(n_messages, n_features) what the integrator could see."""
+    """(n_messages, n_features) what the integrator could see, as numbers."""
+    texts: pd.DataFrame | None
+    """(n_messages, ...) the columns `TEXT_COLUMNS` and `pool`; None when nobody asked for texts."""
     labels: pd.DataFrame
     """(n_messages, ...) privileged columns."""
     y: FloatArray
@@ -41,19 +47,32 @@ class LabelData:
     """(n_messages,) slot of each message."""
     pool: IntArray
     """(n_messages,) number of each message's pool, 0..n_pools-1."""
+    rows: IntArray
+    """(n_pools, 5) the row of each pool's message by slot."""
     trainable: BoolArray
-    """(n_messages,) whether the licence lets a model be trained on the row."""
-    pool_problem: pd.Series
-    """(n_pools,) problem id of each pool."""
-    pool_split: pd.Series
-    """(n_pools,) split of each pool."""
+    """(n_messages,) whether a model may be trained on the row."""
+    pools: pd.DataFrame
+    """(n_pools, ...) text columns of each pool: the keys, `problem_id`, `benchmark`, `actor`, `split`, licence."""
     success: FloatArray
-    """(n_pools, len(ARMS)) mean success over the recorded draws, by the rule for accuracy."""
+    """(n_pools, 32) mean success of each action over its recorded draws, by the rule for accuracy."""
+    recorded: BoolArray
+    """(n_pools, 32) whether an action was drawn at all, whatever became of it."""
+    blocks: Blocks
+    """Complete matched blocks, for the estimand that learns from some of them and judges by others."""
+    fallback: int = 0
+    """Messages whose `y` is the in-pool effect, as their pool has no matched block."""
+    notes: tuple[str, ...] = ()
+    """What a reader of any result has to know about these labels."""
 
     @property
     def n_pools(self) -> int:
         """Return the number of pools."""
-        return len(self.pool_problem)
+        return len(self.pools)
+
+    @property
+    def pool_problem(self) -> pd.Series:
+        """Return (n_pools,) the problem id of each pool."""
+        return self.pools["problem_id"]
 
     @property
     def problem(self) -> pd.Series:
@@ -61,32 +80,31 @@ class LabelData:
         return self.pool_problem.iloc[self.pool].reset_index(drop=True)
 
     @property
-    def removal_gain(self) -> FloatArray:
-        """Return (n_messages,) success without each message minus success of its full pool."""
-        without = self.success[self.pool, action_of(self.slot)]
-        gain: FloatArray = without - self.success[self.pool, FULL]
-        return gain
+    def problem_code(self) -> IntArray:
+        """Return (n_messages,) one number a problem, by the order of the ids."""
+        codes, _ = pd.factorize(self.pool_problem, sort=True)
+        return codes.astype(np.int64)[self.pool]
 
 
-def action_of(removed: IntArray) -> IntArray:
-    """Return the action (index into `ARMS`) of removing each slot; `policy.KEEP_ALL` (-1) becomes `FULL`."""
-    return removed + 1
-
-
-def load_data(labels: str, splits: Sequence[str], load_frame: LoadFrame | None = None) -> LabelData:
+def load_data(
+    labels: str, splits: Sequence[str], load_frame: LoadFrame | None = None, *, texts: bool = False,
+    every_integrator: bool = False,
+) -> LabelData:  # fmt: skip
     """Load a data set and align it.
 
     Args:
         labels: folder or Hub id, optionally with `@revision`.
         splits: splits to read.
         load_frame: reader of one config; the data set's own unless given.
+        texts: whether to keep the texts.
+        every_integrator: also keep integrators that never solved alone.
 
     Raises:
         DhdError: the data set cannot be read.
         NothingMadeError: it has no messages in these splits.
     """
     if load_frame is None:
-        from dhd_labels.dataset.load import load_frame as read
+        from training.read import read_frame as read
 
         load_frame = read
     chosen = tuple(splits)
@@ -97,78 +115,106 @@ def load_data(labels: str, splits: Sequence[str], load_frame: LoadFrame | None =
             "from. Label more problems."
         )
     messages, replays, problems = frames
-    return assemble(main_groups(messages), replays, problems)
+    return assemble(main_groups(messages, every_integrator=every_integrator), replays, problems, texts=texts)
 
 
-def main_groups(messages: pd.DataFrame) -> pd.DataFrame:
+def main_groups(messages: pd.DataFrame, *, every_integrator: bool = False) -> pd.DataFrame:
     """Return the rows of the original message order, by integrators that also solved alone.
 
     The rows of the sensitivity checks are labels of the same messages under another order or integrator; they would
     count some problems twice and have no outcome of the unmatched arms.
     """
-    original = messages[messages["order"] == "original"]
+    original = messages[(messages["order"] == "original").to_numpy(dtype=np.bool_)]
     solvers = original.loc[original["single_effect"].notna(), "integrator"].unique()
-    return (original[original["integrator"].isin(solvers)] if len(solvers) else original).reset_index(drop=True)
+    if len(solvers) and not every_integrator:
+        original = original[original["integrator"].isin(solvers)]
+    return original.reset_index(drop=True)
 
 
-def assemble(messages: pd.DataFrame, replays: pd.DataFrame, problems: pd.DataFrame) -> LabelData:
+def assemble(
+    messages: pd.DataFrame, replays: pd.DataFrame, problems: pd.DataFrame, *, texts: bool = False
+) -> LabelData:
     """Align the three configs by pool and problem.
 
     Args:
         messages: rows of `messages` with the column `split`.
         replays: rows of `replays`.
-        problems: rows of `problems`; only `answer_type` is used.
+        problems: rows of `problems`.
+        texts: whether to keep the texts.
 
     Returns:
         One row a message, in the order of `messages`; one pool for each (pool_id, integrator, order).
+
+    Raises:
+        DhdError: a pool has not the slots 0 to 4, once each; a draw of a block is there twice.
     """
     messages = messages.reset_index(drop=True)
-    answer_type = problems.drop_duplicates("problem_id").set_index("problem_id")["answer_type"]
-    visible = messages.assign(answer_type=messages["problem_id"].map(answer_type))
+    by_problem = problems.drop_duplicates("problem_id").set_index("problem_id")
+    visible = messages.assign(**{name: messages["problem_id"].map(by_problem[name]) for name in OF_PROBLEM})
     pool = pool_codes(messages)
-    first = messages.groupby(pool).head(1).reset_index(drop=True)
+    _, first = np.unique(pool, return_index=True)
+    pools = messages.iloc[first].reset_index(drop=True)
+    slot = messages["slot"].to_numpy(dtype=np.int64, na_value=-1)
+    screen = pools["screen_blocks"].to_numpy(dtype=np.int64, na_value=0)
+    replayed, action = codes_of(replays, pools), actions_of(replays)
+    success, recorded = success_table(replayed, action, replays, screen)
+    y, fallback = _targets(messages, _with_blocks(replayed, replays, len(pools))[pool])
     blocks = messages["n_blocks"].to_numpy(dtype=np.float64, na_value=1.0)
     return LabelData(
         X=build_features(visible),
-        labels=messages[[column for column in PRIVILEGED_COLUMNS if column in messages.columns]],
-        y=messages["trajectory_value"].to_numpy(dtype=np.float64, na_value=np.nan),
+        texts=_texts(visible, pool) if texts else None,
+        labels=_privileged(messages, pool),
+        y=y,
         weight=np.maximum(blocks, 1.0),
-        slot=messages["slot"].to_numpy(dtype=np.int64),
+        slot=slot,
         pool=pool,
+        rows=_rows(pool, slot, pools),
         trainable=messages["train_allowed"].astype("boolean").fillna(False).to_numpy(dtype=np.bool_),
-        pool_problem=first["problem_id"].astype(object),
-        pool_split=first["split"].astype(object),
-        success=success_table(first, replays),
+        pools=pools.reindex(columns=list(_POOL_FACTS)).astype(object),
+        success=success,
+        recorded=recorded,
+        blocks=complete_blocks(replayed, action, replays, screen),
+        fallback=fallback,
     )
 
 
-def success_table(pools: pd.DataFrame, replays: pd.DataFrame) -> FloatArray:
-    """Return (n_pools, len(ARMS)) the mean success of each arm over its usable draws; NaN without any.
-
-    The accuracy rule of protocol.md: `no_answer` counts as incorrect, any other ungraded outcome is missing.
-    The full pool and the removals use the draws of matched blocks; `alone` uses all of its draws. Where the first
-    blocks decided how many more a problem got, only these count: every problem has them, whatever came of them.
-    """
-    usable = replays[replays["arm"].isin(ARMS)]
-    in_block = usable["block"].notna().to_numpy(dtype=np.bool_)
-    usable = usable[in_block | (usable["arm"] == Arm.alone().name).to_numpy(dtype=np.bool_)]
-    usable = usable[~_is_further(pools, usable)]
-    drawn = usable[[*POOL_KEYS, "arm"]].assign(success=success_of(usable))
-    mean = drawn.groupby([*POOL_KEYS, "arm"], dropna=False)["success"].mean().unstack("arm")
-    index = pd.MultiIndex.from_frame(pools[list(POOL_KEYS)])
-    return mean.reindex(index=index, columns=pd.Index(ARMS)).to_numpy(dtype=np.float64)
+_LICENCE = ("license", "train_allowed", "commercial_use")
+_POOL_FACTS = ("pool_id", "integrator", "order", "problem_id", "benchmark", "actor", "split", *_LICENCE)
 
 
-def _is_further(pools: pd.DataFrame, replays: pd.DataFrame) -> BoolArray:
-    """Return (n_replays,) whether a draw is of a block that only some problems got because of their outcomes."""
-    screen = pools.set_index(list(POOL_KEYS))["screen_blocks"].astype("Float64").fillna(0.0)
-    of_replay = screen.reindex(pd.MultiIndex.from_frame(replays[list(POOL_KEYS)])).to_numpy(float, na_value=0.0)
-    block = replays["block"].to_numpy(dtype=np.float64, na_value=-1.0)
-    return np.asarray((of_replay > 0) & (block >= of_replay), dtype=np.bool_)
+def _privileged(messages: pd.DataFrame, pool: IntArray) -> pd.DataFrame:
+    right = messages["proposal_correct"].astype("boolean").fillna(False).to_numpy(dtype=np.float64)
+    known = messages[[column for column in PRIVILEGED_COLUMNS if column in messages.columns]]
+    return known.assign(pool_right=np.bincount(pool, right)[pool] if len(pool) else right)
 
 
-def success_of(replays: pd.DataFrame) -> FloatArray:
-    """Return (n_rows,) 1 for correct, 0 for incorrect and `no_answer`, NaN for every other status."""
-    status = replays["status"].astype(object).to_numpy()
-    correct = replays["correct"].astype("boolean").to_numpy(dtype=np.float64, na_value=np.nan)
-    return np.where(status == "graded", correct, np.where(status == "no_answer", 0.0, np.nan))
+def _targets(messages: pd.DataFrame, has_blocks: BoolArray) -> tuple[FloatArray, int]:
+    """Return (n_messages,) the target of each message, and for how many it is the in-pool effect."""
+    value = messages["trajectory_value"].to_numpy(dtype=np.float64, na_value=np.nan)
+    effect = messages["in_pool_effect"].to_numpy(dtype=np.float64, na_value=np.nan)
+    falls_back = ~has_blocks & np.isnan(value) & np.isfinite(effect)
+    return np.where(falls_back, effect, value), int(falls_back.sum())
+
+
+def _with_blocks(replayed: IntArray, replays: pd.DataFrame, n_pools: int) -> BoolArray:
+    found = np.zeros(n_pools, dtype=np.bool_)
+    found[replayed[replays["block"].notna().to_numpy(dtype=np.bool_) & (replayed >= 0)]] = True
+    return found
+
+
+def _rows(pool: IntArray, slot: IntArray, pools: pd.DataFrame) -> IntArray:
+    """Return (n_pools, 5) the row of each pool's message by slot."""
+    order = np.lexsort((slot, pool))
+    sizes = np.bincount(pool, minlength=len(pools))
+    if (sizes == POOL_SIZE).all() and (slot[order].reshape(-1, POOL_SIZE) == np.arange(POOL_SIZE)).all():
+        return order.reshape(-1, POOL_SIZE).astype(np.int64)
+    wrong = next(n for n in range(len(pools)) if sorted(slot[pool == n]) != list(range(POOL_SIZE)))
+    raise DhdError(
+        f"The messages of pool {pools['pool_id'].iloc[wrong]} ({pools['problem_id'].iloc[wrong]}) must have the slots "
+        f"0 to {POOL_SIZE - 1}, once each, got {sorted(slot[pool == wrong].tolist())}. Build the data set again."
+    )
+
+
+def _texts(visible: pd.DataFrame, pool: IntArray) -> pd.DataFrame:
+    texts = visible[list(TEXT_COLUMNS)].astype(object)
+    return texts.where(texts.notna(), "").assign(**{POOL_COLUMN: pool})

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from dhd_labels.errors import DhdError, did_you_mean
+from dhd_labels.records import CONTENT_FIELDS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dhd_selectors.saving import DecisionRule
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -20,6 +26,7 @@ POOL_KEYS = ("pool_id", "integrator", "order")
 PRIVILEGED_COLUMNS = (
     "proposal_status",
     "proposal_correct",
+    "pool_right",
     "single_effect",
     "in_pool_effect",
     "trajectory_value",
@@ -27,11 +34,34 @@ PRIVILEGED_COLUMNS = (
     "ci_high",
     "n_blocks",
 )
-"""Columns that a selector may get in `labels`, and only after it has declared them."""
+"""Columns that a selector may get in `labels`, and only after it has declared them.
+`pool_right` is the number of messages in the pool that are graded right."""
+
+TEXT_COLUMNS = (
+    "question",
+    "answer_type",
+    "role_name",
+    "proposed_answer",
+    *CONTENT_FIELDS,
+    "confidence_text",
+)
+"""Text columns of X for selectors with `uses_text`; "" where a text is missing or withheld."""
+POOL_COLUMN = "pool"
+"""The column of X that is equal for messages of one pool, for selectors with `uses_text`."""
+
+
+class _Loads(type(Protocol)):  # type: ignore[misc]
+    """Gives `Selector` its loader, which is no part of what a selector has to have."""
+
+    def from_pretrained(cls, source: str | Path, *, selector: str | type | None = None) -> DecisionRule:
+        """Load a saved selector, with its policy and thresholds; see `DecisionRule.from_pretrained`."""
+        from dhd_selectors.saving import DecisionRule
+
+        return DecisionRule.from_pretrained(source, selector=selector)
 
 
 @runtime_checkable
-class Selector(Protocol):
+class Selector(Protocol, metaclass=_Loads):
     """A scikit-learn style estimator of trajectory values.
 
     The constructor stores its parameters and does nothing else; `fit` validates and returns self; fitted
@@ -48,6 +78,10 @@ class Selector(Protocol):
     * `threshold: float | None = None`: pins the policy's threshold instead of tuning it on the training
       folds.
     * `learns: bool = True`: False for fixed rules. With a pinned threshold they need no training labels.
+    * `uses_text: bool = False`: X also has the columns `TEXT_COLUMNS` (object, never missing) and `pool` (int64).
+    * `refit_for_threshold: bool = True`: False where a fit is costly: one inner part then tunes the threshold, and the
+      model of the others is kept, in place of five more fits.
+    * `upper_bound: bool = False`: it knows what no selector could know; tables mark it as an upper bound.
     """
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -83,7 +117,7 @@ class Selector(Protocol):
 
 def selector_name(selector: Selector) -> str:
     """Return the class name, for messages to people."""
-    return type(selector).__name__
+    return str(type(selector).__name__)
 
 
 def requires(selector: Selector, *, fitting: bool) -> tuple[str, ...]:
@@ -120,21 +154,57 @@ def pinned_threshold(selector: Selector) -> float | None:
     return None if threshold is None else float(threshold)
 
 
+def uses_text(selector: Selector) -> bool:
+    """Return whether the selector reads texts beside the features."""
+    return bool(getattr(selector, "uses_text", False))
+
+
+def refits_for_threshold(selector: Selector) -> bool:
+    """Return whether the threshold is tuned on predictions of fits of its own, and not on one part held out."""
+    return bool(getattr(selector, "refit_for_threshold", True))
+
+
+def is_upper_bound(selector: Selector) -> bool:
+    """Return whether the selector knows what no selector could know."""
+    return bool(getattr(selector, "upper_bound", False))
+
+
+def visible(selector: Selector, X: pd.DataFrame, texts: pd.DataFrame | None) -> pd.DataFrame:
+    """Return the X of this selector: the features, and the texts if it reads them.
+
+    Raises:
+        DhdError: it reads texts and there are none.
+    """
+    if not uses_text(selector):
+        return X
+    if texts is None:
+        raise DhdError(f"The selector {selector_name(selector)} reads texts, but got only features.")
+    return pd.concat([X, texts[[*TEXT_COLUMNS, POOL_COLUMN]]], axis=1)
+
+
 def fit_selector(
-    selector: Selector, X: pd.DataFrame, y: FloatArray, labels: pd.DataFrame, sample_weight: FloatArray
+    selector: Selector,
+    X: pd.DataFrame,
+    y: FloatArray,
+    labels: pd.DataFrame,
+    sample_weight: FloatArray,
+    texts: pd.DataFrame | None = None,
 ) -> Selector:
-    """Fit a selector in place; of `labels` it gets only the columns that it declares."""
+    """Fit a selector in place; of `labels` and `texts` it gets only the columns that it declares."""
     columns = requires(selector, fitting=True)
-    visible = labels[list(columns)] if columns else None
-    return selector.fit(X, y, labels=visible, sample_weight=sample_weight)
+    declared = labels[list(columns)] if columns else None
+    return selector.fit(visible(selector, X, texts), y, labels=declared, sample_weight=sample_weight)
 
 
-def predict_values(selector: Selector, X: pd.DataFrame, labels: pd.DataFrame) -> FloatArray:
-    """Return checked predictions, (n_messages,); the selector gets only the `labels` that it declares.
+def predict_values(
+    selector: Selector, X: pd.DataFrame, labels: pd.DataFrame, texts: pd.DataFrame | None = None
+) -> FloatArray:
+    """Return checked predictions, (n_messages,); the selector gets only the columns that it declares.
 
     Raises:
         DhdError: the predictions have the wrong shape or are not finite.
     """
+    X = visible(selector, X, texts)
     columns = requires(selector, fitting=False)
     predict: Any = selector.predict_value
     values = np.asarray(predict(X, labels=labels[list(columns)]) if columns else predict(X), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Folds by problem, no leak from held-out problems, and cross-fitted gains on worlds with a known answer."""
+"""No leak from what judges, and cross-fitted gains on worlds with a known answer."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator
 
-from dhd_labels.errors import NothingMadeError
+from dhd_labels.errors import DhdError
 from dhd_selectors import load_selector
+from dhd_selectors.actions import FULL, N_ACTIONS, REMOVALS
 from dhd_selectors.lgbm import LightGBMSelector
 from dhd_selectors.policy import NEVER, RemoveWorst
-from training.crossfit import UNCOVERED, Fold, cross_fit, fit_fold, problem_folds
+from training import crossfit
+from training.crossfit import Decisions, cross_fit, fit_fold, joined
 from training.data import LabelData
-from training.gain import estimate, paired_differences
+from training.estimands import Fold, make_folds
+from training.evidence import all_evidence
 
 POLICY = RemoveWorst()
 
@@ -82,37 +85,18 @@ def with_truth(data: LabelData, value: np.ndarray) -> LabelData:
     return dataclasses.replace(data, X=data.X.assign(truth=value.ravel()))
 
 
-@pytest.mark.parametrize(("n", "expected"), [(2, 2), (3, 3), (5, 5), (7, 5), (53, 5)])
-def test_folds_partition_the_problems(n: int, expected: int) -> None:
-    problems = [f"p{i}" for i in range(n)]
-    folds = problem_folds(problems * 3, seed=1)
-    assert len(folds) == expected
-    assert sorted(p for fold in folds for p in fold.test) == sorted(problems)
-    assert all(fold.test and fold.train and fold.train | fold.test == set(problems) for fold in folds)
-    sizes = [len(fold.test) for fold in folds]
-    assert max(sizes) - min(sizes) <= 1
+def folds_of(data: LabelData, seed: int = 0, n_folds: int = 5) -> tuple[Fold, ...]:
+    return make_folds(data, "unseen-problem", seed, n_folds=n_folds).folds
 
 
-def test_folds_depend_on_the_seed_and_nothing_else() -> None:
-    problems = [f"p{i}" for i in range(30)]
-    assert problem_folds(problems, 1) == problem_folds(problems[::-1], 1)
-    assert problem_folds(problems, 1) != problem_folds(problems, 2)
+def gain_of(decisions: Decisions) -> float:
+    """Mean success over keeping all, one pool a problem."""
+    chosen = decisions.success[np.arange(len(decisions.pool)), decisions.action]
+    return float((chosen - decisions.success[:, FULL]).mean())
 
 
-def test_bad_folds_are_refused() -> None:
-    with pytest.raises(NothingMadeError, match="2 problems or more, got 1"):
-        problem_folds(["p"], 0)
-    with pytest.raises(AssertionError, match="both parts"):
-        Fold(frozenset("ab"), frozenset("bc"))
-
-
-def test_all_pools_of_a_problem_share_a_fold(kit: Any) -> None:
-    world = kit.simulate(10, 0)
-    both = [pd.concat([f, f.assign(integrator="j")], ignore_index=True) for f in (world.messages, world.replays)]
-    data = dataclasses.replace(world, messages=both[0], replays=both[1]).data
-    assert data.n_pools == 20
-    for fold in problem_folds(data.pool_problem, 0):
-        assert data.pool_problem.isin(fold.test).sum() == 2 * len(fold.test)
+def problems_of(data: LabelData, pools: np.ndarray) -> frozenset[str]:
+    return frozenset(data.pool_problem.iloc[pools])
 
 
 def altered(data: LabelData, problems: frozenset[str]) -> LabelData:
@@ -132,40 +116,45 @@ def test_no_prediction_is_ever_made_for_a_fitted_problem(kit: Any) -> None:
     """Neither for the decisions nor for the threshold."""
     data = kit.simulate(12, 0).data
     data = dataclasses.replace(data, X=data.X.assign(problem=pd.factorize(data.problem)[0]))
-    decisions = cross_fit(NeverSeen(), POLICY, data, problem_folds(data.pool_problem, 0), seed=0)
-    assert (decisions.actions != UNCOVERED).all()
+    decisions = cross_fit(NeverSeen(), POLICY, data, folds_of(data), seed=0)
+    assert sorted(decisions.pool) == list(range(12))
+    assert decisions.uncovered == {}
 
 
-@pytest.mark.parametrize("shuffle_targets", [False, True])
-def test_held_out_outcomes_change_nothing(kit: Any, shuffle_targets: bool) -> None:
+@pytest.mark.parametrize("shuffle", [None, "within-problem", "across-problems"])
+@pytest.mark.parametrize("above", [10**9, 1])
+def test_held_out_outcomes_change_nothing(kit: Any, shuffle: Any, above: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not a bit of the model, the thresholds and the decisions; whether inner folds or one held-out part tune."""
+    monkeypatch.setattr(crossfit, "HOLDOUT_ABOVE", above)
     data = kit.simulate(15, 0, value=hedges_hurt).data
     selector = LightGBMSelector(n_estimators=20)
-    folds = problem_folds(data.pool_problem, 0)
-    for fold in folds[:2]:
-        fits = [
-            cross_fit(selector, POLICY, d, [fold], seed=3, shuffle_targets=shuffle_targets)
-            for d in (data, altered(data, fold.test))
-        ]
-        models = [fit.fits[0].selector.booster_.model_to_string() for fit in fits]  # type: ignore[union-attr]
-        assert models[0] == models[1]
-        assert fits[0].fits[0].threshold == fits[1].fits[0].threshold  # type: ignore[union-attr]
-        assert np.array_equal(fits[0].actions, fits[1].actions)
-        in_training = cross_fit(selector, POLICY, altered(data, fold.train), [fold], seed=3)
-        assert in_training.fits[0].selector.booster_.model_to_string() != models[0]  # type: ignore[union-attr]
+
+    def fit(changed: LabelData, number: int) -> Any:
+        decisions = cross_fit(
+            selector, POLICY, changed, folds_of(changed)[number : number + 1], seed=3, shuffle=shuffle
+        )
+        return decisions.fits[0].selector.booster_.model_to_string(), decisions.fits[0].thresholds, decisions.action  # type: ignore[union-attr]
+
+    for number, fold in enumerate(folds_of(data)[:2]):
+        ours, theirs = fit(data, number), fit(altered(data, problems_of(data, fold.test)), number)
+        assert ours[:2] == theirs[:2]
+        assert np.array_equal(ours[2], theirs[2])
+        assert fit(altered(data, problems_of(data, fold.train)), number)[0] != ours[0]
 
 
 def test_rows_that_may_not_be_trained_on_change_nothing(kit: Any) -> None:
     data = kit.simulate(12, 0, value=hedges_hurt).data
     banned = frozenset(f"p{n:04d}" for n in range(4))
     data = dataclasses.replace(data, trainable=~data.problem.isin(banned).to_numpy())
-    everyone = frozenset(data.pool_problem)
     models = []
     for version in (data, altered(data, banned)):
-        fitted = fit_fold(LightGBMSelector(n_estimators=20), POLICY, version, everyone, seed=(0,))
-        models.append((fitted.selector.booster_.model_to_string(), fitted.threshold))  # type: ignore[union-attr]
+        evidence = all_evidence(version)
+        fold = Fold(np.arange(12), np.arange(12), evidence, evidence)
+        fitted = fit_fold(LightGBMSelector(n_estimators=20), POLICY, version, fold, seed=(0,))
+        models.append((fitted.selector.booster_.model_to_string(), fitted.thresholds))  # type: ignore[union-attr]
     assert models[0] == models[1]
-    decisions = cross_fit(Truth(), POLICY, with_truth(data, np.zeros((12, 5))), problem_folds(everyone, 0), seed=0)
-    assert (decisions.actions != UNCOVERED).all()  # such rows may be scored
+    decisions = cross_fit(Truth(), POLICY, with_truth(data, np.zeros((12, 5))), folds_of(data), seed=0)
+    assert len(decisions.pool) == 12  # such rows may be scored
 
 
 @pytest.mark.parametrize("selector", [Truth(), TunedTruth()])
@@ -174,8 +163,8 @@ def test_the_best_policy_earns_its_known_gain(kit: Any, selector: Truth) -> None
     for seed in range(12):
         world = kit.simulate(40, seed, value=hedges_hurt, n_blocks=3)
         data = with_truth(world.data, world.value)
-        decisions = cross_fit(selector, POLICY, data, problem_folds(data.pool_problem, seed), seed=seed)
-        gain = paired_differences(data, decisions.actions, "keep-all").values.mean()
+        decisions = cross_fit(selector, POLICY, data, folds_of(data, seed), seed=seed)
+        gain = gain_of(decisions)
         errors.append(gain - np.maximum(0.0, -world.value.min(axis=1)).mean())
     assert np.mean(errors) == pytest.approx(0.0, abs=3 * np.std(errors) / np.sqrt(12))
 
@@ -183,10 +172,8 @@ def test_the_best_policy_earns_its_known_gain(kit: Any, selector: Truth) -> None
 def test_lgbm_finds_most_of_a_gain_that_the_text_shows(kit: Any) -> None:
     world = kit.simulate(120, 0, value=hedges_hurt)
     data = world.data
-    decisions = cross_fit(
-        load_selector("lgbm", n_estimators=60), POLICY, data, problem_folds(data.pool_problem, 0), seed=0
-    )
-    gain = paired_differences(data, decisions.actions, "keep-all").values.mean()
+    decisions = cross_fit(load_selector("lgbm", n_estimators=60), POLICY, data, folds_of(data), seed=0)
+    gain = gain_of(decisions)
     attainable = np.maximum(0.0, -world.value.min(axis=1)).mean()
     assert gain > 0.6 * attainable
 
@@ -197,65 +184,108 @@ def null_worlds(kit: Any, n_problems: int, n_worlds: int) -> Iterator[tuple[int,
     X = template.X[["slot", "hedges", "answer_agreement", "answer_is_minority"]]
     for seed in range(n_worlds):
         rng = np.random.default_rng(seed)
-        success = rng.binomial(5, rng.uniform(0.2, 0.8, (n_problems, 1)), (n_problems, 7)) / 5
-        y = (success[:, :1] - success[:, 1:6]).ravel()
+        success = rng.binomial(5, rng.uniform(0.2, 0.8, (n_problems, 1)), (n_problems, N_ACTIONS)) / 5
+        y = (success[:, [FULL]] - success[:, REMOVALS]).ravel()
         yield seed, dataclasses.replace(template, X=X, success=success, y=y)
 
 
-def null_rates(
-    selector: Ridge, worlds: Iterator[tuple[int, LabelData]], *, n_folds: int
-) -> tuple[float, float, list[float]]:
-    """Return how often the interval covers 0, how often p <= 0.05, and the gains, of a policy that acts."""
-    covered, rejected, gains = [], [], []
-    for seed, data in worlds:
-        folds = problem_folds(data.pool_problem, 0, max(2, n_folds))[:n_folds]
-        actions = cross_fit(selector, POLICY, data, folds, seed=seed).actions
-        row = estimate(paired_differences(data, actions, "keep-all").values, "keep-all", np.random.default_rng(seed))
-        covered.append(row.ci_low <= 0.0 <= row.ci_high)
-        rejected.append(row.p_value <= 0.05)
-        gains.append(row.gain)
-    assert np.mean(np.array(gains) != 0.0) > 0.7, "the policy must act for the rates to mean anything"
-    return float(np.mean(covered)), float(np.mean(rejected)), gains
-
-
-def test_a_held_out_null_interval_covers_at_its_rate(kit: Any) -> None:
-    """Fitted once, judged on other problems (as `--test` does): nominal."""
-    covered, rejected, _ = null_rates(PinnedRidge(), null_worlds(kit, 100, 200), n_folds=1)
-    assert 0.91 <= covered <= 0.99
-    assert rejected <= 0.08
-
-
-def test_a_cross_fitted_null_is_unbiased_and_nearly_covers(kit: Any) -> None:
-    """Every fold's decisions depend on the other folds' outcomes: a little below nominal, as `gain` states."""
-    covered, _, gains = null_rates(Ridge(), null_worlds(kit, 50, 60), n_folds=5)
+def test_a_cross_fitted_null_is_unbiased(kit: Any) -> None:
+    gains = []
+    for seed, data in null_worlds(kit, 50, 60):
+        gains.append(gain_of(cross_fit(Ridge(), RemoveWorst(caution=0.0), data, folds_of(data), seed=seed)))
+    assert np.mean(np.array(gains) != 0.0) > 0.7, "the policy must act for the mean to mean anything"
     assert np.mean(gains) == pytest.approx(0.0, abs=3 * np.std(gains) / np.sqrt(60))
-    assert covered >= 0.8
 
 
-def test_uncovered_pools_stay_uncovered(kit: Any) -> None:
+def test_pools_of_a_fold_without_labels_are_counted(kit: Any) -> None:
     data = kit.simulate(6, 0).data
     only_one = dataclasses.replace(data, y=np.where(data.problem == "p0002", data.y, np.nan))
-    decisions = cross_fit(LightGBMSelector(5), POLICY, only_one, problem_folds(data.pool_problem, 0), seed=0)
-    own = only_one.pool_problem == "p0002"
-    assert (decisions.actions[own] == UNCOVERED).all()
-    assert any(fit is None for fit in decisions.fits)
-    thresholds = [fit.threshold for fit in decisions.fits if fit is not None]
-    assert set(thresholds) == {NEVER}  # one labelled problem is too few to tune on
+    decisions = cross_fit(LightGBMSelector(5), POLICY, only_one, folds_of(only_one), seed=0)
+    own = int(np.flatnonzero(only_one.pool_problem == "p0002")[0])
+    missing = set(range(6)) - set(decisions.pool)
+    assert own in missing
+    assert decisions.uncovered == {"no_training_labels": len(missing)}
+    assert sum(fit is None for fit in decisions.fits) == 1
+    thresholds = [fit.thresholds for fit in decisions.fits if fit is not None]
+    assert set(thresholds) == {(NEVER,)}  # one labelled problem is too few to tune on
+    nothing = dataclasses.replace(data, y=np.full_like(data.y, np.nan))
+    assert len(cross_fit(LightGBMSelector(5), POLICY, nothing, folds_of(nothing), seed=0).pool) == 0
 
 
-def test_a_problem_in_two_test_folds_is_refused(kit: Any) -> None:
+def test_a_fold_without_any_block_is_decided_and_never_nan(kit: Any) -> None:
+    """Its pools get a decision; their outcome stays unknown, for the comparison to count."""
+    data = kit.simulate(15, 0, value=hedges_hurt).data
+    fold = folds_of(data)[0]
+    success = data.success.copy()
+    success[fold.test] = np.nan
+    y = np.where(np.isin(data.pool, fold.test), np.nan, data.y)
+    data = dataclasses.replace(data, success=success, y=y)
+    decisions = cross_fit(LightGBMSelector(5), POLICY, data, folds_of(data), seed=0)
+    assert sorted(decisions.pool) == list(range(15))
+    assert np.isnan(decisions.success).all(axis=1).sum() == len(fold.test)
+
+
+def test_all_effects_zero_keeps_all(kit: Any) -> None:
+    data = kit.simulate(15, 0).data
+    flat = dataclasses.replace(data, y=np.zeros_like(data.y), success=np.full_like(data.success, 0.5))
+    for selector in (load_selector("lgbm", n_estimators=5), Ridge()):
+        assert (cross_fit(selector, POLICY, flat, folds_of(flat), seed=0).action == FULL).all()
+
+
+def test_a_pool_that_is_judged_twice_is_refused(kit: Any) -> None:
     data = kit.simulate(4, 0).data
-    fold = problem_folds(data.pool_problem, 0)[0]
+    fold = folds_of(data)[0]
     with pytest.raises(AssertionError, match="two folds"):
         cross_fit(load_selector("keep-all"), POLICY, data, [fold, fold], seed=0)
 
 
-def test_the_placebo_shuffles_targets_with_their_outcomes(kit: Any) -> None:
+def test_repeated_splits_are_joined(kit: Any) -> None:
+    data = kit.simulate(9, 0, value=hedges_hurt).data
+    made = joined([cross_fit(Ridge(), POLICY, data, folds_of(data, r), seed=0, repeat=r) for r in range(3)])
+    assert len(made.pool) == len(made.success) == len(made.action) == 27
+    assert np.bincount(made.repeat).tolist() == [9, 9, 9]
+    assert len(made.fits) == 15
+    assert all(sorted(made.pool[made.repeat == r]) == list(range(9)) for r in range(3))
+
+
+class Failing(Ridge):
+    """Fails in a stated way."""
+
+    def __init__(self, how: str = "") -> None:
+        self.how = how
+
+    def fit(self, X: pd.DataFrame, y: np.ndarray, *, labels: Any = None, sample_weight: Any = None) -> Self:
+        if self.how == "fit":
+            raise ZeroDivisionError("nothing to divide")
+        return self
+
+    def predict_value(self, X: pd.DataFrame) -> np.ndarray:
+        if self.how == "predict":
+            raise KeyError("a column")
+        return np.full(len(X) + (self.how == "shape"), np.nan if self.how == "nan" else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("fit", "'fit' of Failing must not fail, but in fold 1 of 5 it raised ZeroDivisionError: nothing to divide"),
+        ("predict", "'predict_value' of Failing must not fail, but in fold 1 of 5 it raised KeyError"),
+        ("nan", r"must be finite, got .* non-finite .*In fold 1 of 5"),
+        ("shape", r"must return shape .*In fold 1 of 5"),
+    ],
+)
+def test_a_failing_selector_is_named_with_its_fold(kit: Any, how: str, message: str) -> None:
+    data = kit.simulate(6, 0).data
+    with pytest.raises(DhdError, match=message):
+        cross_fit(Failing(how), POLICY, data, folds_of(data), seed=0)
+
+
+@pytest.mark.parametrize("shuffle", ["within-problem", "across-problems"])
+def test_the_placebos_shuffle_targets_with_their_outcomes(kit: Any, shuffle: Any) -> None:
     data = kit.simulate(80, 0, value=hedges_hurt).data
-    folds = problem_folds(data.pool_problem, 0)
     gains = {}
-    for shuffle in (False, True):
-        actions = cross_fit(Ridge(), POLICY, data, folds, seed=0, shuffle_targets=shuffle).actions
-        gains[shuffle] = paired_differences(data, actions, "keep-all").values.mean()
-    assert gains[False] > 0.08
-    assert abs(gains[True]) < 0.05
+    for how in (None, shuffle):
+        decisions = cross_fit(Ridge(), POLICY, data, folds_of(data), seed=0, shuffle=how)
+        gains[how] = gain_of(decisions)
+    assert gains[None] > 0.08
+    assert abs(gains[shuffle]) < 0.05
