@@ -260,7 +260,7 @@ def _measure_pool(messages: Sequence[Visible]) -> list[list[float]]:
 
 def _measure(message: Visible) -> tuple[dict[str, float], _Words]:
     """Return the message-scope features of a message, and what its pool is compared by."""
-    fields = message[_FIRST : _FIRST + len(CONTENT_FIELDS)]
+    fields = (message.reasoning_direction, message.key_idea, message.critical_assumption, message.what_to_check)
     split = [text.words(field) for field in fields]
     content = "\n".join(fields)
     found = [word for part in split for word in part]
@@ -283,9 +283,6 @@ def _measure(message: Visible) -> tuple[dict[str, float], _Words]:
         **_of_confidence(message),
     }
     return values, _Words(distinct, answer)
-
-
-_FIRST = MESSAGE_COLUMNS.index(CONTENT_FIELDS[0])
 
 
 @lru_cache(maxsize=256)
