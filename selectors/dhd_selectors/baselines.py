@@ -131,7 +131,7 @@ def privileged(selector: object, labels: pd.DataFrame | None, column: str) -> pd
 def correctness(selector: object, labels: pd.DataFrame | None) -> FloatArray:
     """Return (n_messages,) 1 for proposals graded right, 0 for wrong ones, NaN where no verdict is known."""
     verdict = privileged(selector, labels, "proposal_correct").astype("boolean")
-    return verdict.to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.asarray(verdict.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
 
 
 def _column(selector: object, X: pd.DataFrame, name: str) -> FloatArray:
