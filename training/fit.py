@@ -55,6 +55,7 @@ class FitOptions:
     repeats: int = 1
     allow_training_on: tuple[str, ...] = ()
     replay: str | None = None
+    placebos: bool = True
 
 
 def fit_and_measure(options: FitOptions, load_frame: LoadFrame | None = None) -> Report:
@@ -79,7 +80,16 @@ def fit_and_measure(options: FitOptions, load_frame: LoadFrame | None = None) ->
     if run is not None:
         data, splits = with_replays(run, selector, policy, data, splits, options.seed)
     names = (options.selector, options.estimand, options.policy)
-    return measure(selector, policy, data, splits, names=names, seed=options.seed, jobs=options.jobs)
+    return measure(
+        selector,
+        policy,
+        data,
+        splits,
+        names=names,
+        seed=options.seed,
+        jobs=options.jobs,
+        with_placebos=options.placebos,
+    )
 
 
 def prepare(options: FitOptions, load_frame: LoadFrame | None = None, *, texts: bool) -> LabelData:
@@ -115,6 +125,7 @@ def command(
     out: Annotated[
         Path | None, typer.Option(metavar="D", help="Also write report.json, report.md and a figure.")
     ] = None,
+    placebos: Annotated[bool, typer.Option(help="Fit the placebos too: four times the time of the selector.")] = True,
     test: Annotated[bool, typer.Option("--test", help="Fit on train and validation, judge on test.")] = False,
     allow_training_on: Annotated[
         list[str] | None,
@@ -135,6 +146,7 @@ def command(
         jobs=min(jobs, os.cpu_count() or 1),  # more threads than cores only wait for each other
         test=test,
         repeats=repeats,
+        placebos=placebos,
         allow_training_on=tuple(allow_training_on or ()),
         replay=replay,
     )
