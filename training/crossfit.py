@@ -24,6 +24,7 @@ from dhd_selectors.base import (
     needs_labels,
     pinned_threshold,
     predict_values,
+    refits_for_threshold,
     selector_name,
 )
 from dhd_selectors.policy import NEVER, Policy, Thresholds
@@ -164,11 +165,14 @@ def fit_fold(
 
 def decide(fitted: Fitted, policy: Policy, data: LabelData, fold: Fold) -> IntArray:
     """Return (n_test,) the action of each test pool of the fold."""
-    part = _Part(fitted.selector, data, fold, fold.learn)
-    rows = data.rows[fold.test].ravel()
-    values = part.predict(fitted.selector, rows)
+    rows, values = data.rows[fold.test].ravel(), values_of(fitted, data, fold)
     local = np.repeat(np.arange(len(fold.test)), data.rows.shape[1])
     return policy.choose(local, data.slot[rows], values, data.recorded[fold.test], fitted.thresholds)
+
+
+def values_of(fitted: Fitted, data: LabelData, fold: Fold) -> FloatArray:
+    """Return (5 n_test,) the predicted values of the fold's test messages, pool by pool and slot by slot."""
+    return _Part(fitted.selector, data, fold, fold.learn).predict(fitted.selector, data.rows[fold.test].ravel())
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +241,7 @@ def _fit_and_tune(part: _Part, policy: Policy, rows: IntArray, seed: tuple[int, 
     if len(np.unique(problem)) < 2:
         return Fitted(part.fit(everything), policy.pinned(NEVER))
     inner = problem_part(problem, seed)
-    if len(rows) > HOLDOUT_ABOVE:
+    if len(rows) > HOLDOUT_ABOVE or not refits_for_threshold(part.selector):
         held_out = rows[inner == 0]
         fitted = part.fit(rows[inner != 0])
         return Fitted(fitted, _tune(part, policy, held_out, part.predict(fitted, held_out)))

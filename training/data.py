@@ -52,7 +52,7 @@ class LabelData:
     trainable: BoolArray
     """(n_messages,) whether a model may be trained on the row."""
     pools: pd.DataFrame
-    """(n_pools, ...) text columns of each pool: the keys, `problem_id`, `benchmark`, `actor`, `split`."""
+    """(n_pools, ...) text columns of each pool: the keys, `problem_id`, `benchmark`, `actor`, `split`, licence."""
     success: FloatArray
     """(n_pools, 32) mean success of each action over its recorded draws, by the rule for accuracy."""
     recorded: BoolArray
@@ -61,6 +61,8 @@ class LabelData:
     """Complete matched blocks, for the estimand that learns from some of them and judges by others."""
     fallback: int = 0
     """Messages whose `y` is the in-pool effect, as their pool has no matched block."""
+    notes: tuple[str, ...] = ()
+    """What a reader of any result has to know about these labels."""
 
     @property
     def n_pools(self) -> int:
@@ -102,7 +104,7 @@ def load_data(
         NothingMadeError: it has no messages in these splits.
     """
     if load_frame is None:
-        from dhd_labels.dataset.load import load_frame as read
+        from training.read import read_frame as read
 
         load_frame = read
     chosen = tuple(splits)
@@ -168,7 +170,7 @@ def assemble(
         pool=pool,
         rows=_rows(pool, slot, pools),
         trainable=messages["train_allowed"].astype("boolean").fillna(False).to_numpy(dtype=np.bool_),
-        pools=pools[[*_POOL_FACTS]].astype(object),
+        pools=pools.reindex(columns=list(_POOL_FACTS)).astype(object),
         success=success,
         recorded=recorded,
         blocks=complete_blocks(replayed, action, replays, screen),
@@ -176,7 +178,8 @@ def assemble(
     )
 
 
-_POOL_FACTS = ("pool_id", "integrator", "order", "problem_id", "benchmark", "actor", "split")
+_LICENCE = ("license", "train_allowed", "commercial_use")
+_POOL_FACTS = ("pool_id", "integrator", "order", "problem_id", "benchmark", "actor", "split", *_LICENCE)
 
 
 def _privileged(messages: pd.DataFrame, pool: IntArray) -> pd.DataFrame:

@@ -1,7 +1,8 @@
-"""The result of a fit as data: measured, described in one plain sentence, printed, and written as JSON."""
+"""The result of a fit as data: measured, described in one plain sentence, and written as JSON."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,46 +10,68 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from dhd_labels.errors import DhdError, NothingMadeError
-from dhd_selectors.base import Selector, is_privileged, needs_labels
+from dhd_selectors.base import Selector, is_privileged, is_upper_bound, needs_labels
 from dhd_selectors.policy import Policy
-from training.crossfit import Decisions, cross_fit, joined
+from training.compare import Comparison, PlaceboGain, Spread
 from training.data import LabelData
+from training.diagnostics import Calibration, Removal, Saved, calibration, removals, saved
 from training.estimands import Folds
-from training.evidence import Shuffle
-from training.gain import PRIVILEGED_REFERENCES, REFERENCES, Gain, estimate, paired_differences
+from training.gain import Gain
+from training.importance import Importance, importance
+from training.placebos import placebos
+from training.references import PRIVILEGED_REFERENCES, Study, references
+from training.verdict import verdict
 
-MIN_PROBLEMS = 50
-"""Fewest problems for a conclusion. With 50 problems, five blocks and a removal in half of the pools, the
-noise of the draws alone gives an interval of up to +-5 points; published gains are 1 to 3 points."""
-PLACEBO = "shuffled-targets"
-_PLACEBO_STREAM = 1_000
+INTERVAL = (
+    "95 %: problems resampled, percentiles, stretched about the estimate by Student's t and by the square root of "
+    "`coupling`; holds 0 wherever the sign flip does not reject it"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that a fit reports; gains are in points, `privileged` marks one that knows the verdicts."""
+    """Everything that a fit reports; gains are in points.
+
+    `privileged` marks a selector that knows the verdicts, `upper_bound` one that knows the outcomes. `over_keep_all`
+    has what each reference itself gains over keeping all.
+    """
 
     selector: str
     estimand: str
     policy: str
     seed: int
     folds: int
+    repeats: int
     privileged: bool
+    upper_bound: bool
     n_problems: int
     n_messages: int
     gains: tuple[Gain, ...]
-    placebos: tuple[tuple[str, Gain], ...]
+    over_keep_all: tuple[Gain, ...]
+    placebos: tuple[PlaceboGain, ...]
+    spread: tuple[Spread, ...]
+    removals: tuple[Removal, ...]
+    saved: Saved | None
+    calibration: Calibration | None
+    importance: tuple[Importance, ...] | str
     excluded: dict[str, int]
+    notes: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
         """Return one plain sentence on the gain over `keep-all`."""
-        placebo = next((gain for _, gain in self.placebos if gain.reference == self.gains[0].reference), None)
-        return verdict(self.gains[0], placebo, cross_fitted=self.folds > 1)
+        gained = [row.name for row in self.placebos if row.gain.ci_low is not None and row.gain.ci_low > 0.0]
+        learned = next((gain for gain in self.gains if gain.reference == "learned-correct"), None)
+        return verdict(
+            self.gains[0],
+            placebos=gained,
+            learned=None if self.selector == "learned-correct" else learned,
+            privileged=self.privileged,
+            upper_bound=self.upper_bound,
+            cross_fitted=self.folds > 1,
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as JSON-ready data; missing numbers are None."""
@@ -58,12 +81,27 @@ class Report:
             "policy": self.policy,
             "seed": self.seed,
             "folds": self.folds,
+            "repeats": self.repeats,
             "privileged": self.privileged,
+            "upper_bound": self.upper_bound,
             "n_problems": self.n_problems,
             "n_messages": self.n_messages,
             "gains": [_row(gain) for gain in self.gains],
-            "placebos": [{"name": name, **_row(gain)} for name, gain in self.placebos],
+            "over_keep_all": [_row(gain) for gain in self.over_keep_all],
+            "placebos": [
+                {"name": row.name, **_row(row.gain), "may_gain": row.may_gain, "skipped": row.skipped or None}
+                for row in self.placebos
+            ],
+            "spread": [_plain(row) for row in self.spread],
+            "removals": [{**_plain(row), "share": row.share} for row in self.removals],
+            "saved": None if self.saved is None else _plain(self.saved),
+            "calibration": None if self.calibration is None else _plain(self.calibration),
+            "importance": (
+                self.importance if isinstance(self.importance, str) else [_plain(row) for row in self.importance]
+            ),
+            "interval_method": INTERVAL,
             "excluded": self.excluded,
+            "notes": list(self.notes),
             "verdict": self.verdict,
         }
 
@@ -76,8 +114,10 @@ def measure(
     *,
     names: tuple[str, str, str],
     seed: int,
+    jobs: int = 1,
+    with_placebos: bool = True,
 ) -> Report:
-    """Cross-fit a selector and its placebo, and compare both with the reference policies.
+    """Cross-fit a selector, its references and its placebos, and compare them.
 
     Args:
         selector: unfitted prototype.
@@ -86,90 +126,48 @@ def measure(
         splits: whom to fit on and whom to decide for, once for each repeat.
         names: names of the selector, the estimand and the policy, for the report.
         seed: seed of everything random.
+        jobs: threads of the references that are fitted.
+        with_placebos: whether to fit the placebos, which takes four times as long as the selector alone.
 
     Raises:
         NothingMadeError: no held-out pool could be decided or compared.
     """
-    decisions = _decisions(selector, policy, data, splits, seed)
-    folds = splits[0].folds
-    held_out = np.zeros(data.n_pools, dtype=np.bool_)
-    for fold in folds:
-        held_out[fold.test] = True
-    excluded = _fit_exclusions(data, splits) if needs_labels(selector) else {}
-    excluded.update(decisions.uncovered)
-    gains = _compare(data, decisions, seed, excluded)
+    study = Study(policy, data, splits, seed, jobs)
+    decisions = study.decide(selector)
+    excluded = (_fit_exclusions(data, splits) if needs_labels(selector) else {}) | decisions.uncovered
+    compared = Comparison(study, decisions, names[1], learned=needs_labels(selector) and not is_upper_bound(selector))
+    others = references(study, decisions) if len(decisions.pool) else ()
+    gains = tuple(compared.gain(reference, n, excluded) for n, reference in enumerate(others))
     if all(gain.gain is None for gain in gains):
-        raise NothingMadeError(f"No gain can be computed from these labels: {_reasons(excluded)}.")
-    placebos: tuple[tuple[str, Gain], ...] = ()
-    if needs_labels(selector):
-        placebo = _decisions(selector, policy, data, splits, seed, "across-problems")
-        placebos = tuple((PLACEBO, gain) for gain in _compare(data, placebo, seed + _PLACEBO_STREAM, {}))
+        raise NothingMadeError(f"No gain can be computed from these labels: {reasons(excluded)}.")
+    held_out = np.unique(np.concatenate([fold.test for fold in splits[0].folds]))
     return Report(
         selector=names[0],
         estimand=names[1],
         policy=names[2],
         seed=seed,
-        folds=len(folds),
+        folds=len(splits[0].folds),
+        repeats=len(splits),
         privileged=is_privileged(selector),
-        n_problems=int(data.pool_problem[held_out].nunique()),
-        n_messages=int(held_out[data.pool].sum()),
+        upper_bound=is_upper_bound(selector),
+        n_problems=int(data.pool_problem.iloc[held_out].nunique()),
+        n_messages=int(data.rows[held_out].size),
         gains=gains,
-        placebos=placebos,
+        over_keep_all=tuple(compared.over_keep_all(others[0], other, n) for n, other in enumerate(others) if n),
+        placebos=compared.placebos(placebos(study, selector), others[0].name) if with_placebos else (),
+        spread=compared.spread(others),
+        removals=removals(data, decisions),
+        saved=saved(data, decisions),
+        calibration=calibration(study, decisions),
+        importance=importance(study, decisions, selector),
         excluded=excluded,
+        notes=(*data.notes, *dict.fromkeys(note for split in splits for note in split.notes)),
     )
 
 
-def verdict(gain: Gain, placebo: Gain | None = None, *, cross_fitted: bool = False) -> str:
-    """Return what a gain over its reference does and does not show.
-
-    Args:
-        gain: the selector's gain.
-        placebo: the placebo's gain over the same reference; None for fixed rules, which have no placebo.
-        cross_fitted: whether the intervals ignore that folds are coupled (see `training.gain`).
-    """
-    if gain.gain is None:
-        return f"No comparison with {gain.reference} was possible."
-    if gain.n_problems < MIN_PROBLEMS or gain.ci_low is None or gain.ci_high is None:
-        return (
-            f"Too few problems to conclude anything: {gain.n_problems}, and at least {MIN_PROBLEMS} are "
-            "needed. The numbers show that the pipeline works, not that the selector does."
-        )
-    span = f"{gain.gain:+.2f} points, 95 % interval {gain.ci_low:+.2f} to {gain.ci_high:+.2f}"
-    if gain.ci_low <= 0.0 <= gain.ci_high:
-        return f"No evidence of a gain over {gain.reference} ({span})."
-    if gain.gain < 0.0:
-        return f"A loss against {gain.reference} ({span})."
-    return f"A gain over {gain.reference} ({span}).{_doubt(placebo, cross_fitted)}"
-
-
-def _doubt(placebo: Gain | None, cross_fitted: bool) -> str:
-    if placebo is None:
-        return ""
-    if placebo.ci_low is not None and placebo.ci_low > 0.0:
-        return " But the placebo gains too, so removing messages helps whatever was learned about them."
-    return " Confirm it on the test split with --test." if cross_fitted else ""
-
-
-def render(report: Report, console: Console) -> None:
-    """Print a report as a table with its verdict; `*` marks what is privileged."""
-    name = _marked(report.selector, privileged=report.privileged)
-    title = f"Gain of {name}, {report.estimand}, {report.policy}, in points"
-    table = Table(title=title, title_justify="left")
-    table.add_column("compared with")
-    for column in ("gain", "95 % interval", "p", "problems"):
-        table.add_column(column, justify="right")
-    for gain in report.gains:
-        table.add_row(_reference(gain), *_cells(gain))
-    for _, gain in report.placebos:
-        table.add_row(f"placebo: {_reference(gain)}", *_cells(gain), style="dim")
-    console.print(table)
-    console.print("* privileged: knows which proposals are right")
-    console.print(
-        f"held-out problems {report.n_problems}, messages {report.n_messages}, folds {report.folds}, seed {report.seed}"
-    )
-    if report.excluded:
-        console.print(f"excluded: {_reasons(report.excluded)}")
-    console.print(report.verdict, style="bold")
+def reasons(excluded: dict[str, int]) -> str:
+    """Return counted reasons as text."""
+    return ", ".join(f"{reason} {count}" for reason, count in excluded.items()) or "no reason recorded"
 
 
 def write_json(report: Report, path: Path) -> None:
@@ -186,31 +184,6 @@ def write_json(report: Report, path: Path) -> None:
         raise DhdError(f"The file of --json must be writable, got {str(path)!r}: {error.strerror}.") from error
 
 
-def _decisions(
-    selector: Selector,
-    policy: Policy,
-    data: LabelData,
-    splits: Sequence[Folds],
-    seed: int,
-    shuffle: Shuffle | None = None,
-) -> Decisions:
-    return joined(
-        [
-            cross_fit(selector, policy, data, split.folds, seed=seed, repeat=repeat, shuffle=shuffle)
-            for repeat, split in enumerate(splits)
-        ]
-    )
-
-
-def _compare(data: LabelData, decisions: Decisions, seed: int, excluded: dict[str, int]) -> tuple[Gain, ...]:
-    gains = []
-    for number, reference in enumerate(REFERENCES):
-        differences = paired_differences(data, decisions, reference)
-        excluded.update(differences.excluded)
-        gains.append(estimate(differences.values, reference, np.random.default_rng([seed, number])))
-    return tuple(gains)
-
-
 def _fit_exclusions(data: LabelData, splits: Sequence[Folds]) -> dict[str, int]:
     """Count the messages that could have been in a training part but may not or cannot be learned from."""
     training = np.zeros(data.n_pools, dtype=np.bool_)
@@ -225,16 +198,11 @@ def _fit_exclusions(data: LabelData, splits: Sequence[Folds]) -> dict[str, int]:
     return counted | ({"in_pool_effect_used": data.fallback} if data.fallback else {})
 
 
-def _reference(gain: Gain) -> str:
-    return _marked(gain.reference, privileged=gain.reference in PRIVILEGED_REFERENCES)
-
-
-def _marked(name: str, *, privileged: bool) -> str:
-    return f"{name}*" if privileged else name
-
-
-def _reasons(excluded: dict[str, int]) -> str:
-    return ", ".join(f"{reason} {count}" for reason, count in excluded.items()) or "no reason recorded"
+def _plain(row: Any) -> Any:
+    """Return nested dataclasses as dictionaries and tuples as lists: what reading the JSON again gives."""
+    if dataclasses.is_dataclass(row) and not isinstance(row, type):
+        return {field.name: _plain(getattr(row, field.name)) for field in dataclasses.fields(row)}
+    return [_plain(item) for item in row] if isinstance(row, tuple) else row
 
 
 def _row(gain: Gain) -> dict[str, Any]:
@@ -244,12 +212,8 @@ def _row(gain: Gain) -> dict[str, Any]:
         "ci_low": gain.ci_low,
         "ci_high": gain.ci_high,
         "p_value": gain.p_value,
+        "n_problems": gain.n_problems,
+        "p_method": gain.p_method or None,
+        "coupling": gain.coupling,
+        "privileged": gain.reference in PRIVILEGED_REFERENCES,
     }
-
-
-def _cells(gain: Gain) -> tuple[str, str, str, str]:
-    if gain.gain is None:
-        return "-", "-", "-", "0"
-    interval = "-" if gain.ci_low is None else f"{gain.ci_low:+.2f} to {gain.ci_high:+.2f}"
-    p_value = "-" if gain.p_value is None else f"{gain.p_value:.4f}"
-    return f"{gain.gain:+.2f}", interval, p_value, str(gain.n_problems)

@@ -34,13 +34,16 @@ class Source:
     header: Header
     folder: Path
 
-    def batches(self, config: str, columns: Sequence[str], *, where: Any = None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of every split, in the order of the splits and files.
+    def batches(
+        self, config: str, columns: Sequence[str], *, where: Any = None, splits: Sequence[str] = SPLITS
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the splits, in their order.
 
         Args:
             config: `messages`, `replays`, `problems` or `masking`.
             columns: columns to read, in this order.
             where: optional `pyarrow.compute` expression; rows that do not fulfil it are left out.
+            splits: splits to read.
 
         Raises:
             DhdError: the config is missing, or a file is damaged or of other rows than the card counts.
@@ -48,7 +51,7 @@ class Source:
         import pyarrow as pa
         import pyarrow.dataset as ds
 
-        files = self._files(config)
+        files = self._files(config, splits)
         texts = [c.name for c in CONFIGS[config] if c.name in _REPEATED and c.type == "string"]
         reading = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(dictionary_columns=texts))
         for path in files:
@@ -63,7 +66,7 @@ class Source:
         """Return how many rows a config has."""
         return sum(self.header.rows.get(config, {}).values())
 
-    def _files(self, config: str) -> list[Path]:
+    def _files(self, config: str, splits: Sequence[str]) -> list[Path]:
         import pyarrow.parquet as pq
 
         if config not in self.header.rows:
@@ -72,7 +75,7 @@ class Source:
         paths = self.header.files.get(config, {})
         found = {split: pq.read_metadata(self.folder / path).num_rows for split, path in paths.items()}
         check_rows(found, self.header.rows[config], config, self.name)
-        return [self.folder / paths[split] for split in SPLITS if split in paths]
+        return [self.folder / paths[split] for split in splits if split in paths]
 
 
 def _check_types(found: pa.Schema, config: str, columns: Sequence[str], path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,7 +45,10 @@ def load(labels: str | Path, config: str = DEFAULT_CONFIG) -> datasets.DatasetDi
 
 
 def load_frame(
-    labels: str | Path, config: str = DEFAULT_CONFIG, splits: Sequence[str] = ("train", "validation")
+    labels: str | Path,
+    config: str = DEFAULT_CONFIG,
+    splits: Sequence[str] = ("train", "validation"),
+    columns: Sequence[str] | None = None,
 ) -> pd.DataFrame:
     """Load rows of one config as a data frame, splits in the given order, with a last column `split`.
 
@@ -55,19 +59,37 @@ def load_frame(
         labels: as in `load`.
         config: as in `load`.
         splits: which of `train`, `validation`, `test` to read.
+        columns: columns to keep, in this order; all unless given.
 
     Raises:
-        DhdError: as `load`; also an unknown split.
+        DhdError: as `load`; also an unknown split or column.
     """
     import pandas as pd
 
-    for split in splits:
-        if split not in SPLITS:
-            raise DhdError(f"A split must be one of {', '.join(SPLITS)}, got {split!r}. {did_you_mean(split, SPLITS)}")
+    check_splits(splits)
     loaded = load(labels, config)
+    if columns is not None:
+        known = next(iter(loaded.values())).column_names
+        for column in columns:
+            if column not in known:
+                raise DhdError(
+                    f"The config {config!r} of {str(labels)!r} has no column {column!r}. {did_you_mean(column, known)}"
+                )
+        loaded = loaded.select_columns(list(columns))
     frames = [_frame(loaded[split].with_format("arrow")[:]).assign(split=split) for split in splits]
     frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
     return frame.astype({"split": object}) if frames else frame
+
+
+def check_splits(splits: Sequence[str]) -> None:
+    """Refuse an unknown split.
+
+    Raises:
+        DhdError: a split is none of the data set's.
+    """
+    for split in splits:
+        if split not in SPLITS:
+            raise DhdError(f"A split must be one of {', '.join(SPLITS)}, got {split!r}. {did_you_mean(split, SPLITS)}")
 
 
 def _load_folder(folder: Path, config: str) -> datasets.DatasetDict:
@@ -199,15 +221,28 @@ def _frame(table: pa.Table) -> pd.DataFrame:
 
 def _series(column: pa.ChunkedArray) -> pd.Series[Any]:
     import pandas as pd
+    import pyarrow as pa
     import pyarrow.types as kinds
 
-    values = column.to_pylist()
-    if kinds.is_boolean(column.type):
-        return pd.Series(pd.array(values, dtype="boolean"))
-    if str(column.type) in _INT_DTYPES:
-        return pd.Series(pd.array(values, dtype=_INT_DTYPES[str(column.type)]))
+    if kinds.is_boolean(column.type) or str(column.type) in _INT_DTYPES:
+        dtype = "boolean" if kinds.is_boolean(column.type) else _INT_DTYPES[str(column.type)]
+        values = column.fill_null(pa.scalar(0, pa.int8()).cast(column.type)).to_numpy()
+        found = pd.Series(pd.array(values, dtype=dtype))
+        found[column.is_null().to_numpy()] = pd.NA
+        return found
     if kinds.is_floating(column.type):
-        return pd.Series(values, dtype="float64")
+        return pd.Series(column.to_numpy(), dtype="float64")
     if kinds.is_list(column.type):
-        values = [None if value is None else tuple(value) for value in values]
-    return pd.Series(values, dtype=object)
+        return pd.Series(_tuples(column), dtype=object)
+    return pd.Series(column.to_numpy(), dtype=object)
+
+
+def _tuples(column: pa.ChunkedArray) -> list[tuple[Any, ...] | None]:
+    """Return lists as tuples, None where there is none."""
+    found: list[tuple[Any, ...] | None] = []
+    for chunk in column.chunks:
+        values, ends = chunk.values.to_pylist(), chunk.offsets.to_pylist()
+        found += [tuple(values[first:last]) for first, last in itertools.pairwise(ends)]
+        for place in chunk.is_null().to_numpy(zero_copy_only=False).nonzero()[0]:
+            found[len(found) - len(chunk) + int(place)] = None
+    return found

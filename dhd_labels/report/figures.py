@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -77,16 +78,23 @@ class _Plot:
 
 def make_figures(found: Statistics) -> list[Figure]:
     """Return every figure that the tables have rows for."""
-    import matplotlib as mpl
-
     figures = []
-    with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a name in another script shows as boxes
+    with drawing():
         for plot in _PLOTS:
             panels = _panels(found.table(plot.table).rows, plot.points)
             if panels:
                 figures.append(_drawn(plot, panels, found.table(plot.table).says))
     return figures
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Draw inside of this: the settings of every figure, and no warning about glyphs."""
+    import matplotlib as mpl
+
+    with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a name in another script shows as boxes
+        yield
 
 
 def _panels(rows: Sequence[Row], points: Callable[[Row], Point | None]) -> dict[str, list[Point]]:
@@ -119,10 +127,11 @@ def _drawn(plot: _Plot, panels: Mapping[str, list[Point]], says: str) -> Figure:
         (_draw_along if plot.along else _draw_lines)(ax, points, plot)
         ax.set_title(name, fontsize=9, loc="left")
     canvas.suptitle(plot.title)
-    return Figure(plot.table, plot.title, says, _bytes(canvas, "png"), _bytes(canvas, "svg"))
+    return Figure(plot.table, plot.title, says, to_bytes(canvas, "png"), to_bytes(canvas, "svg"))
 
 
-def _bytes(canvas: Any, kind: str) -> bytes:
+def to_bytes(canvas: Any, kind: str) -> bytes:
+    """Return a figure as a file of that kind (`png` or `svg`); equal figures give equal bytes."""
     file = io.BytesIO()
     metadata = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
     canvas.savefig(file, format=kind, dpi=_DPI, metadata=metadata)

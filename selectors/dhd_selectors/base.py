@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,11 @@ import pandas as pd
 
 from dhd_labels.errors import DhdError, did_you_mean
 from dhd_labels.records import CONTENT_FIELDS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dhd_selectors.saving import DecisionRule
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -45,8 +50,18 @@ POOL_COLUMN = "pool"
 """The column of X that is equal for messages of one pool, for selectors with `uses_text`."""
 
 
+class _Loads(type(Protocol)):  # type: ignore[misc]
+    """Gives `Selector` its loader, which is no part of what a selector has to have."""
+
+    def from_pretrained(cls, source: str | Path, *, selector: str | type | None = None) -> DecisionRule:
+        """Load a saved selector, with its policy and thresholds; see `DecisionRule.from_pretrained`."""
+        from dhd_selectors.saving import DecisionRule
+
+        return DecisionRule.from_pretrained(source, selector=selector)
+
+
 @runtime_checkable
-class Selector(Protocol):
+class Selector(Protocol, metaclass=_Loads):
     """A scikit-learn style estimator of trajectory values.
 
     The constructor stores its parameters and does nothing else; `fit` validates and returns self; fitted
@@ -64,6 +79,8 @@ class Selector(Protocol):
       folds.
     * `learns: bool = True`: False for fixed rules. With a pinned threshold they need no training labels.
     * `uses_text: bool = False`: X also has the columns `TEXT_COLUMNS` (object, never missing) and `pool` (int64).
+    * `refit_for_threshold: bool = True`: False where a fit is costly: one inner part then tunes the threshold, and the
+      model of the others is kept, in place of five more fits.
     * `upper_bound: bool = False`: it knows what no selector could know; tables mark it as an upper bound.
     """
 
@@ -100,7 +117,7 @@ class Selector(Protocol):
 
 def selector_name(selector: Selector) -> str:
     """Return the class name, for messages to people."""
-    return type(selector).__name__
+    return str(type(selector).__name__)
 
 
 def requires(selector: Selector, *, fitting: bool) -> tuple[str, ...]:
@@ -140,6 +157,11 @@ def pinned_threshold(selector: Selector) -> float | None:
 def uses_text(selector: Selector) -> bool:
     """Return whether the selector reads texts beside the features."""
     return bool(getattr(selector, "uses_text", False))
+
+
+def refits_for_threshold(selector: Selector) -> bool:
+    """Return whether the threshold is tuned on predictions of fits of its own, and not on one part held out."""
+    return bool(getattr(selector, "refit_for_threshold", True))
 
 
 def is_upper_bound(selector: Selector) -> bool:
