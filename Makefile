@@ -121,8 +121,8 @@ bench: $(VENV)/.dev $(VLLM_VENV)/.dev $(VLLM_WEIGHTS)/config.json ## measure, al
 	@$(PY) -m tests.bench
 	@$(VLLM_RUN) -m tests.bench.vllm $(VLLM_WEIGHTS)
 
-calibration: $(VENV)/.dev ## simulate worlds with known truth, print tests and intervals against their bounds; fails on OUTSIDE
-	@$(PY) -m tests.bench.calibration
+calibration: $(VENV)/.dev ## simulate worlds with known truth, print tests and intervals against their bounds; SIMULATIONS=1000 for selectors alone
+	@$(PY) -m tests.bench.calibration $(if $(SIMULATIONS),--simulations $(SIMULATIONS))
 
 clean: ## remove .venv, .venv-vllm and .venv-neural (runs/ and data/ stay)
 	rm -rf $(VENV) $(VLLM_VENV) $(NEURAL_VENV)

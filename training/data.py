@@ -19,7 +19,7 @@ from dhd_selectors.base import (
     FloatArray,
     IntArray,
 )
-from dhd_selectors.features import build_features, pool_codes
+from dhd_selectors.features import OF_PROBLEM, build_features, pool_codes
 from training.outcomes import actions_of, codes_of, complete_blocks, success_table
 
 LoadFrame = Callable[[str, str, tuple[str, ...]], pd.DataFrame]
@@ -150,8 +150,7 @@ def assemble(
     """
     messages = messages.reset_index(drop=True)
     by_problem = problems.drop_duplicates("problem_id").set_index("problem_id")
-    joined = {name: messages["problem_id"].map(by_problem[name]) for name in ("answer_type", "question")}
-    visible = messages.assign(**joined)
+    visible = messages.assign(**{name: messages["problem_id"].map(by_problem[name]) for name in OF_PROBLEM})
     pool = pool_codes(messages)
     _, first = np.unique(pool, return_index=True)
     pools = messages.iloc[first].reset_index(drop=True)
@@ -164,7 +163,7 @@ def assemble(
     return LabelData(
         X=build_features(visible),
         texts=_texts(visible, pool) if texts else None,
-        labels=messages[[column for column in PRIVILEGED_COLUMNS if column in messages.columns]],
+        labels=_privileged(messages, pool),
         y=y,
         weight=np.maximum(blocks, 1.0),
         slot=slot,
@@ -180,6 +179,12 @@ def assemble(
 
 
 _POOL_FACTS = ("pool_id", "integrator", "order", "problem_id", "benchmark", "actor", "split")
+
+
+def _privileged(messages: pd.DataFrame, pool: IntArray) -> pd.DataFrame:
+    right = messages["proposal_correct"].astype("boolean").fillna(False).to_numpy(dtype=np.float64)
+    known = messages[[column for column in PRIVILEGED_COLUMNS if column in messages.columns]]
+    return known.assign(pool_right=np.bincount(pool, right)[pool] if len(pool) else right)
 
 
 def _targets(messages: pd.DataFrame, has_blocks: BoolArray) -> tuple[FloatArray, int]:

@@ -14,16 +14,18 @@ import pandas as pd
 
 from dhd_labels.dataset.columns import open_source
 from dhd_labels.dataset.load import check_splits
+from dhd_labels.dataset.schema import MESSAGES
 from dhd_labels.records import CONTENT_FIELDS, Arm
 from dhd_selectors.base import POOL_KEYS, PRIVILEGED_COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_PRIVILEGED = tuple(name for name in PRIVILEGED_COLUMNS if name in {column.name for column in MESSAGES})
 COLUMNS = {
     "messages": (
         *POOL_KEYS, "problem_id", "benchmark", "actor", "slot", "role_name", "proposed_answer", *CONTENT_FIELDS,
-        "confidence_text", "confidence_level", "confidence_value", *PRIVILEGED_COLUMNS, "screen_blocks",
+        "confidence_text", "confidence_level", "confidence_value", *_PRIVILEGED, "screen_blocks",
         "train_allowed",
     ),
     "replays": (*POOL_KEYS, "arm", "kept", "block", "draw", "status", "correct"),

@@ -92,14 +92,12 @@ class Report:
                 {"name": row.name, **_row(row.gain), "may_gain": row.may_gain, "skipped": row.skipped or None}
                 for row in self.placebos
             ],
-            "spread": [dataclasses.asdict(row) for row in self.spread],
-            "removals": [{**dataclasses.asdict(row), "share": row.share} for row in self.removals],
-            "saved": None if self.saved is None else dataclasses.asdict(self.saved),
-            "calibration": None if self.calibration is None else dataclasses.asdict(self.calibration),
+            "spread": [_plain(row) for row in self.spread],
+            "removals": [{**_plain(row), "share": row.share} for row in self.removals],
+            "saved": None if self.saved is None else _plain(self.saved),
+            "calibration": None if self.calibration is None else _plain(self.calibration),
             "importance": (
-                self.importance
-                if isinstance(self.importance, str)
-                else [dataclasses.asdict(row) for row in self.importance]
+                self.importance if isinstance(self.importance, str) else [_plain(row) for row in self.importance]
             ),
             "interval_method": INTERVAL,
             "excluded": self.excluded,
@@ -198,6 +196,13 @@ def _fit_exclusions(data: LabelData, splits: Sequence[Folds]) -> dict[str, int]:
         "no_trajectory_value": int((of_message & data.trainable & ~np.isfinite(data.y)).sum()),
     }
     return counted | ({"in_pool_effect_used": data.fallback} if data.fallback else {})
+
+
+def _plain(row: Any) -> Any:
+    """Return nested dataclasses as dictionaries and tuples as lists: what reading the JSON again gives."""
+    if dataclasses.is_dataclass(row) and not isinstance(row, type):
+        return {field.name: _plain(getattr(row, field.name)) for field in dataclasses.fields(row)}
+    return [_plain(item) for item in row] if isinstance(row, tuple) else row
 
 
 def _row(gain: Gain) -> dict[str, Any]:

@@ -21,6 +21,7 @@ POOL_KEYS = ("pool_id", "integrator", "order")
 PRIVILEGED_COLUMNS = (
     "proposal_status",
     "proposal_correct",
+    "pool_right",
     "single_effect",
     "in_pool_effect",
     "trajectory_value",
@@ -28,7 +29,8 @@ PRIVILEGED_COLUMNS = (
     "ci_high",
     "n_blocks",
 )
-"""Columns that a selector may get in `labels`, and only after it has declared them."""
+"""Columns that a selector may get in `labels`, and only after it has declared them.
+`pool_right` is the number of messages in the pool that are graded right."""
 
 TEXT_COLUMNS = (
     "question",

@@ -1,18 +1,23 @@
 """X: what an integrator could see of a message, plus its pool, as numbers.
 
 Only the columns of `INPUT_COLUMNS` are ever read. No reference, verdict, effect or replay outcome is among
-them, and a test alters every other column to show that no feature moves. Each feature is declared once, in
-`FEATURES`, with the columns that it comes from.
+them, and a test alters every other column to show that no feature moves. The lens is out too: no integrator is
+shown it. Each feature is declared once, in `FEATURES`, with the columns that it comes from, whether it looks at the
+pool, and what it costs where the selector is used.
 
 The pool is the unit (`POOL_KEYS`): features of the pool scope compare a message with the other messages that
 the same integrator sees in the same order. All features are finite float64; unknown is 0 with a `has_...`
-flag beside it.
+flag beside it. A pool is measured on its own, in plain Python, so that one pool (`pool_features`) and a million
+messages (`build_features`) get the same numbers.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import get_args
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -20,38 +25,73 @@ import pandas as pd
 from dhd_labels.errors import DhdError
 from dhd_labels.records import CONTENT_FIELDS, AnswerType
 from dhd_selectors import text
-from dhd_selectors.base import POOL_KEYS, FloatArray, IntArray
+from dhd_selectors.base import POOL_KEYS, IntArray
+
+FEATURE_VERSION = "2"
+"""Changes whenever a feature is added, removed or means something else; a saved selector fits one version only."""
 
 BENCHMARKS = ("quickstart", "omni-math-2", "jeebench", "scibench", "lab-bench", "mascqa", "jsonl")
 """Benchmarks with an indicator of their own; rows of any other have zeros in all of them."""
 
-INPUT_COLUMNS = (
-    *POOL_KEYS,
+OF_PROBLEM = ("answer_type", "question")
+"""Columns to join from the config `problems`."""
+MESSAGE_COLUMNS = (
     "slot",
     "benchmark",
     "answer_type",
+    "question",
     "role_name",
     "proposed_answer",
     *CONTENT_FIELDS,
+    "confidence_text",
     "confidence_level",
     "confidence_value",
 )
-"""The whitelist. `answer_type` is joined from `problems`; the lens is out, as integrators never see it."""
+INPUT_COLUMNS = (*POOL_KEYS, *MESSAGE_COLUMNS)
+"""The whitelist."""
 
 CONFIDENCE_RANK = {"low": 1.0, "medium": 2.0, "high": 3.0}
+CONCRETE_WORDS = 5
+"""Fewest words with which a message says what to check, unless it cites a number or an equation."""
+
+Cost = Literal["free", "one integrator call"]
 
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """One column of X: name, input columns it comes from, meaning, and whether it looks at the pool."""
+    """One column of X.
+
+    Attributes:
+        name: its name.
+        sources: the input columns that it comes from.
+        doc: what it means.
+        pool: whether it looks at the other messages of the pool (the scope: pool or message).
+        cost: what a decision costs that needs it. All are free today: none needs the integrator to be asked.
+    """
 
     name: str
     sources: tuple[str, ...]
     doc: str
     pool: bool = False
+    cost: Cost = "free"
 
 
 _ANSWER = ("proposed_answer",)
+_CHECK = ("what_to_check",)
+_QUESTION = ("question", *CONTENT_FIELDS)
+_LEVEL = ("confidence_level",)
+
+POOLED: Mapping[str, tuple[str, ...]] = {
+    "content_words": CONTENT_FIELDS,
+    "sentences": CONTENT_FIELDS,
+    "what_to_check_words": _CHECK,
+    "numbers": CONTENT_FIELDS,
+    "hedges": CONTENT_FIELDS,
+    "fields_missing": CONTENT_FIELDS,
+    "question_overlap": _QUESTION,
+    "confidence_level": _LEVEL,
+}
+"""Features that are also compared with their mean in the pool, and their sources."""
 
 FEATURES = (
     Feature("slot", ("slot",), "0-based place of the message in the pool"),
@@ -60,14 +100,30 @@ FEATURES = (
         for t in get_args(AnswerType)
     ),
     *(Feature(f"benchmark_{b.replace('-', '_')}", ("benchmark",), f"1 for problems of {b}") for b in BENCHMARKS),
+    Feature("has_question", ("question",), "1 when the question is known; 0 where it is withheld"),
+    Feature("question_words", ("question",), "words in the question"),
     Feature("role_words", ("role_name",), "words in the role's name"),
     *(Feature(f"{f}_words", (f,), f"words in the {f.replace('_', ' ')}") for f in CONTENT_FIELDS),
     Feature("content_words", CONTENT_FIELDS, "words in all content fields"),
     Feature("has_content", CONTENT_FIELDS, "1 when any content field has a word; 0 also where texts are withheld"),
+    Feature("fields_missing", CONTENT_FIELDS, "content fields without a word: what the parser did not find"),
+    Feature("sentences", CONTENT_FIELDS, "sentences and lines in the content"),
+    Feature("letters_per_word", CONTENT_FIELDS, "mean length of the content's words; 0 without any"),
+    Feature("distinct_words", CONTENT_FIELDS, "share of the content's words that are different ones"),
     Feature("numbers", CONTENT_FIELDS, "numbers in the content"),
     Feature("units", CONTENT_FIELDS, "numbers in the content that carry a unit"),
     Feature("equations", CONTENT_FIELDS, "equals signs in the content"),
+    Feature("commands", CONTENT_FIELDS, "LaTeX commands in the content"),
     Feature("hedges", CONTENT_FIELDS, "hedging words in the content (maybe, roughly, assume, ...)"),
+    Feature("certainty", CONTENT_FIELDS, "words of certainty in the content (clearly, must, ...)"),
+    Feature("reasons", CONTENT_FIELDS, "words that give a reason in the content (because, hence, ...)"),
+    Feature("negations", CONTENT_FIELDS, "negations in the content"),
+    Feature("questions", CONTENT_FIELDS, "question marks in the content"),
+    Feature("check_is_concrete", _CHECK, f"1 when it says what to check in {CONCRETE_WORDS} words or with a number"),
+    Feature("check_acts", _CHECK, "words for an act of checking in what to check (compare, recompute, ...)"),
+    Feature("question_overlap", _QUESTION, "share of the content's different words that the question has"),
+    Feature("question_covered", _QUESTION, "share of the question's different words that the content has"),
+    Feature("question_numbers", _QUESTION, "share of the question's different numbers that the content has"),
     Feature("has_answer", _ANSWER, "1 when the message proposes an answer"),
     Feature("answer_chars", _ANSWER, "characters of the normalised answer"),
     Feature("answer_is_numeric", _ANSWER, "1 when the normalised answer is a plain number"),
@@ -76,8 +132,10 @@ FEATURES = (
         (*_ANSWER, *CONTENT_FIELDS),
         "1 when the content itself names the proposed answer",
     ),
-    Feature("has_confidence_level", ("confidence_level",), "1 when the self-reported confidence reads as a level"),
-    Feature("confidence_level", ("confidence_level",), "that level: low 1, medium 2, high 3; 0 when unclear"),
+    Feature("answer_in_question", (*_ANSWER, "question"), "1 when the question names the proposed answer"),
+    Feature("confidence_words", ("confidence_text",), "words in the stated confidence"),
+    Feature("has_confidence_level", _LEVEL, "1 when the self-reported confidence reads as a level"),
+    Feature("confidence_level", _LEVEL, "that level: low 1, medium 2, high 3; 0 when unclear"),
     Feature("has_confidence_value", ("confidence_value",), "1 when a confidence number is stated"),
     Feature("confidence_value", ("confidence_value",), "that number, as a fraction of 1; 0 when none is stated"),
     Feature("pool_size", (), "messages in the pool", pool=True),
@@ -88,21 +146,47 @@ FEATURES = (
     Feature("answer_seen_before", (*_ANSWER, "slot"), "1 when a lower slot proposes this answer", pool=True),
     Feature("pool_answers", _ANSWER, "distinct answers in the pool", pool=True),
     Feature("pool_top_share", _ANSWER, "share of the pool behind its most frequent answer", pool=True),
+    Feature(
+        "answer_confidence",
+        (*_ANSWER, *_LEVEL),
+        "sum of the levels behind this answer over that behind all answers; unclear counts as medium",
+        pool=True,
+    ),
     Feature("similarity_mean", CONTENT_FIELDS, "mean Jaccard overlap of words with each other message", pool=True),
     Feature("similarity_max", CONTENT_FIELDS, "largest of these overlaps", pool=True),
     Feature("novelty", CONTENT_FIELDS, "share of the message's words that no other message uses", pool=True),
-    Feature("content_words_over_pool", CONTENT_FIELDS, "content words minus the pool's mean", pool=True),
-    Feature("confidence_over_pool", ("confidence_level",), "confidence level minus the pool's mean", pool=True),
+    *(Feature(f"pool_{n}", s, f"the pool's mean of {n}", pool=True) for n, s in POOLED.items()),
+    *(Feature(f"{n}_over_pool", s, f"{n} minus the pool's mean", pool=True) for n, s in POOLED.items()),
 )
 FEATURE_NAMES = tuple(feature.name for feature in FEATURES)
+
+_POOLS_AT_ONCE = 4096
+
+
+class Visible(NamedTuple):
+    """What is read of one message: `MESSAGE_COLUMNS` with texts "" and numbers NaN where there is none."""
+
+    slot: float
+    benchmark: str
+    answer_type: str
+    question: str
+    role_name: str
+    proposed_answer: str
+    reasoning_direction: str
+    key_idea: str
+    critical_assumption: str
+    what_to_check: str
+    confidence_text: str
+    confidence_level: str
+    confidence_value: float
 
 
 def build_features(messages: pd.DataFrame) -> pd.DataFrame:
     """Return X, (n_messages, n_features) float64, with the rows and the index of `messages`.
 
     Args:
-        messages: columns of the `messages` config plus `answer_type`; columns outside `INPUT_COLUMNS` are not
-            read.
+        messages: columns of the `messages` config plus `answer_type` and `question` of the `problems` config; columns
+            outside `INPUT_COLUMNS` are not read.
 
     Raises:
         DhdError: an input column is missing.
@@ -111,19 +195,34 @@ def build_features(messages: pd.DataFrame) -> pd.DataFrame:
     if missing:
         raise DhdError(
             f"The columns of the messages must include {', '.join(missing)}. Rebuild the data set with this "
-            "version, and join `answer_type` from the `problems` config."
+            "version, and join `answer_type` and `question` from the `problems` config."
         )
-    visible = messages[list(INPUT_COLUMNS)].reset_index(drop=True)
-    # One fixed order inside makes the floating-point sums, and so X, independent of the order of the rows.
-    order = np.lexsort(tuple(pd.factorize(visible[c], sort=True)[0] for c in ("slot", *POOL_KEYS)))
-    ordered = visible.iloc[order].reset_index(drop=True)
-    columns = _all_columns(ordered)
-    if set(columns) != set(FEATURE_NAMES):
-        raise AssertionError(f"declared and computed features differ: {set(columns) ^ set(FEATURE_NAMES)}")
-    sorted_matrix = np.column_stack([columns[name] for name in FEATURE_NAMES]).astype(np.float64)
-    matrix = np.empty_like(sorted_matrix)
-    matrix[order] = sorted_matrix
+    matrix = np.empty((len(messages), len(FEATURES)))
+    # By pool and slot: the sums of floating-point numbers, and so X, do not depend on the order of the rows.
+    pools = pool_codes(messages)
+    slot = messages["slot"].to_numpy(dtype=np.float64, na_value=-1.0)
+    order = np.lexsort((slot, pools))
+    bounds = np.append(np.flatnonzero(np.diff(pools[order], prepend=-1)), len(order))
+    columns = {name: messages[name] for name in MESSAGE_COLUMNS}
+    for first in range(0, len(bounds) - 1, _POOLS_AT_ONCE):
+        ends = bounds[first : first + _POOLS_AT_ONCE + 1]
+        rows = order[ends[0] : ends[-1]]
+        seen = list(_visible(columns, rows))
+        measured = (_measure_pool(seen[a:b]) for a, b in zip(ends[:-1] - ends[0], ends[1:] - ends[0], strict=True))
+        matrix[rows] = [values for pool in measured for values in pool]
     return pd.DataFrame(matrix, index=messages.index, columns=pd.Index(FEATURE_NAMES))
+
+
+def pool_features(messages: Sequence[Visible]) -> pd.DataFrame:
+    """Return X of one pool, (n_messages, n_features), in the order of `messages`.
+
+    The fast way to decide for a single pool; equal to `build_features` of the same messages.
+    """
+    order = sorted(range(len(messages)), key=lambda row: messages[row].slot)
+    matrix = np.empty((len(messages), len(FEATURES)))
+    if order:
+        matrix[order] = _measure_pool([messages[row] for row in order])
+    return pd.DataFrame(matrix, columns=pd.Index(FEATURE_NAMES))
 
 
 def pool_codes(frame: pd.DataFrame) -> IntArray:
@@ -132,123 +231,187 @@ def pool_codes(frame: pd.DataFrame) -> IntArray:
     return groups.ngroup().to_numpy().astype(np.int64)
 
 
-def _all_columns(messages: pd.DataFrame) -> dict[str, FloatArray]:
-    pools = pool_codes(messages)
-    fields = {name: text.clean(messages[name]) for name in (*CONTENT_FIELDS, "role_name", "proposed_answer")}
-    content = text.join([fields[name] for name in CONTENT_FIELDS])
-    columns = {
-        "slot": messages["slot"].to_numpy(dtype=np.float64),
-        **_indicators(messages["answer_type"], get_args(AnswerType), "answer_type"),
-        **_indicators(messages["benchmark"], BENCHMARKS, "benchmark"),
-        **_confidence(messages),
-        **_content(fields, content),
-        **_answer(fields["proposed_answer"], content),
-        **_pool_answers(fields["proposed_answer"], pools),
-        **_similarity(content, pools),
-        "pool_size": np.bincount(pools)[pools].astype(np.float64) if len(pools) else np.zeros(0),
+def _visible(columns: Mapping[str, pd.Series], rows: IntArray) -> Iterator[Visible]:
+    parts: list[list[Any]] = []
+    for name, column in columns.items():
+        part = column.iloc[rows]
+        if name in ("slot", "confidence_value"):
+            parts.append(part.to_numpy(dtype=np.float64, na_value=np.nan).tolist())
+        else:
+            parts.append([value if isinstance(value, str) else "" for value in part.to_numpy(dtype=object)])
+    return map(Visible._make, zip(*parts, strict=True))
+
+
+class _Words(NamedTuple):
+    """The words of a message's content and its normalised answer, for the comparison with the other messages."""
+
+    distinct: frozenset[str]
+    answer: str
+
+
+def _measure_pool(messages: Sequence[Visible]) -> list[list[float]]:
+    """Return the features of a pool's messages, which are in the order of their slots."""
+    values, found = zip(*map(_measure, messages), strict=True)
+    for add in (_answers_in_pool(values, found), _overlaps([words.distinct for words in found]), _over_pool(values)):
+        for own, more in zip(values, add, strict=True):
+            own.update(more)
+    return [[own[name] for name in FEATURE_NAMES] for own in values]
+
+
+def _measure(message: Visible) -> tuple[dict[str, float], _Words]:
+    """Return the message-scope features of a message, and what its pool is compared by."""
+    fields = (message.reasoning_direction, message.key_idea, message.critical_assumption, message.what_to_check)
+    split = [text.words(field) for field in fields]
+    content = "\n".join(fields)
+    found = [word for part in split for word in part]
+    distinct = frozenset(found)
+    numbers = text.numbers(content)
+    answer = text.normalise_answer(message.proposed_answer)
+    values: dict[str, float] = {
+        **_of_problem(message.answer_type, message.benchmark),
+        "slot": message.slot,
+        "role_words": len(text.words(message.role_name)),
+        **{f"{name}_words": len(part) for name, part in zip(CONTENT_FIELDS, split, strict=True)},
+        **_of_content(content, found, distinct, numbers),
+        "fields_missing": sum(not part for part in split),
+        **_of_check(message.what_to_check, split[-1]),
+        **_of_question(message.question, distinct, numbers, answer),
+        "has_answer": answer != "",
+        "answer_chars": len(answer),
+        "answer_is_numeric": text.is_number(answer),
+        "answer_in_content": text.names_answer(answer, content, distinct, numbers),
+        **_of_confidence(message),
     }
-    columns["content_words_over_pool"] = _minus_pool_mean(columns["content_words"], pools)
-    columns["confidence_over_pool"] = _minus_pool_mean(columns["confidence_level"], pools)
-    return columns
+    return values, _Words(distinct, answer)
 
 
-def _indicators(values: pd.Series, known: tuple[str, ...], prefix: str) -> dict[str, FloatArray]:
-    names = values.astype(object).to_numpy()
-    return {f"{prefix}_{k.replace('-', '_')}": (names == k).astype(np.float64) for k in known}
-
-
-def _confidence(messages: pd.DataFrame) -> dict[str, FloatArray]:
-    level = messages["confidence_level"].astype(object).map(CONFIDENCE_RANK).to_numpy(dtype=np.float64)
-    value = messages["confidence_value"].to_numpy(dtype=np.float64, na_value=np.nan)
+@lru_cache(maxsize=256)
+def _of_problem(answer_type: str, benchmark: str) -> Mapping[str, float]:
     return {
-        "has_confidence_level": np.isfinite(level).astype(np.float64),
-        "confidence_level": np.nan_to_num(level, nan=0.0),
-        "has_confidence_value": np.isfinite(value).astype(np.float64),
-        "confidence_value": np.where(np.isfinite(value), value, 0.0),
+        **{f"answer_type_{kind}": kind == answer_type for kind in get_args(AnswerType)},
+        **{f"benchmark_{name.replace('-', '_')}": name == benchmark for name in BENCHMARKS},
     }
 
 
-def _content(fields: dict[str, pd.Series], content: pd.Series) -> dict[str, FloatArray]:
-    words = text.count_words(content)
+def _of_content(
+    content: str, found: Sequence[str], distinct: frozenset[str], numbers: Sequence[str]
+) -> dict[str, float]:
+    n = len(found)
     return {
-        "role_words": text.count_words(fields["role_name"]),
-        **{f"{name}_words": text.count_words(fields[name]) for name in CONTENT_FIELDS},
-        "content_words": words,
-        "has_content": (words > 0).astype(np.float64),
-        "numbers": text.count(content, text.NUMBER),
-        "units": text.count(content, text.NUMBER_WITH_UNIT),
-        "equations": text.count(content, "="),
-        "hedges": text.count(content, text.HEDGE),
+        "content_words": n,
+        "has_content": n > 0,
+        "sentences": text.count_sentences(content),
+        "letters_per_word": sum(map(len, found)) / n if n else 0.0,
+        "distinct_words": len(distinct) / n if n else 0.0,
+        "numbers": len(numbers),
+        "units": text.count_units(content) if numbers else 0,
+        "equations": content.count("="),
+        "commands": text.count_commands(content),
+        "hedges": text.count_hedges(content, found),
+        "certainty": text.count_in(found, text.CERTAINTY),
+        "reasons": text.count_in(found, text.REASONS),
+        "negations": text.count_in(found, text.NEGATIONS),
+        "questions": content.count("?"),
     }
 
 
-def _answer(answers: pd.Series, content: pd.Series) -> dict[str, FloatArray]:
-    normal = text.normalise_answers(answers)
-    named = [bool(a) and a in words for a, words in zip(normal, text.normalised_words(content), strict=True)]
+def _of_check(check: str, found: Sequence[str]) -> dict[str, float]:
+    precise = "=" in check or bool(text.numbers(check))
     return {
-        "has_answer": (normal != "").to_numpy().astype(np.float64),
-        "answer_chars": normal.str.len().to_numpy().astype(np.float64),
-        "answer_is_numeric": normal.str.fullmatch(text.PLAIN_NUMBER).to_numpy().astype(np.float64),
-        "answer_in_content": np.asarray(named, dtype=np.float64),
+        "check_is_concrete": len(found) >= CONCRETE_WORDS or precise,
+        "check_acts": text.count_in(found, text.CHECKS),
     }
 
 
-def _pool_answers(answers: pd.Series, pools: IntArray) -> dict[str, FloatArray]:
-    """Rows must be in slot order within their pool."""
-    frame = pd.DataFrame({"pool": pools, "answer": text.normalise_answers(answers)})
-    has = (frame["answer"] != "").to_numpy()
-    same = frame.groupby(["pool", "answer"])["answer"]
-    count = np.where(has, same.transform("size").to_numpy(), 0)
-    seen_before = has & (same.cumcount().to_numpy() > 0)
-    by_pool = pd.DataFrame({"count": count, "first": has & ~seen_before}).groupby(pools)
-    top = by_pool["count"].transform("max").to_numpy()
-    size = by_pool["count"].transform("size").to_numpy()
-    flags = {
-        "answer_is_plurality": has & (count == top),
-        "answer_is_minority": has & (count < top),
-        "answer_is_unique": count == 1,
-        "answer_seen_before": seen_before,
-    }
+def _of_question(question: str, distinct: frozenset[str], numbers: Sequence[str], answer: str) -> dict[str, float]:
+    n_words, asked, given, stated = _read_question(question)
+    common = len(distinct & asked)
+    cited = {text.normalise_answer(number) for number in numbers} if given else set()
     return {
-        **{name: flag.astype(np.float64) for name, flag in flags.items()},
-        "answer_agreement": np.maximum(count - 1, 0) / np.maximum(size - 1, 1),
-        "pool_answers": by_pool["first"].transform("sum").to_numpy(dtype=np.float64),
-        "pool_top_share": top / size,
+        "has_question": n_words > 0,
+        "question_words": n_words,
+        "question_overlap": common / len(distinct) if distinct else 0.0,
+        "question_covered": common / len(asked) if asked else 0.0,
+        "question_numbers": len(given & cited) / len(given) if given else 0.0,
+        "answer_in_question": text.names_answer(answer, question, asked, stated),
     }
 
 
-def _similarity(content: pd.Series, pools: IntArray) -> dict[str, FloatArray]:
-    words = text.word_matrix(content)
-    total, largest = np.zeros(len(content)), np.zeros(len(content))
-    others = np.zeros(len(content))
-    for left, right in _pairs_of_a_pool(pools):
-        overlap = text.jaccard(words, left, right)
-        for rows in (left, right):
-            total[rows] += overlap
-            largest[rows] = np.maximum(largest[rows], overlap)
-            others[rows] += 1
+@lru_cache(maxsize=64)  # the messages of a pool follow each other
+def _read_question(question: str) -> tuple[int, frozenset[str], frozenset[str], tuple[str, ...]]:
+    """Return the number of words, the different words, the different normalised numbers and the numbers."""
+    found, numbers = text.words(question), tuple(text.numbers(question))
+    return len(found), frozenset(found), frozenset(map(text.normalise_answer, numbers)), numbers
+
+
+def _of_confidence(message: Visible) -> dict[str, float]:
+    level = CONFIDENCE_RANK.get(message.confidence_level)
+    value = message.confidence_value
+    known = bool(np.isfinite(value))
     return {
-        "similarity_mean": total / np.maximum(others, 1),
-        "similarity_max": largest,
-        "novelty": text.share_of_own_words(words, pools),
+        "confidence_words": len(text.words(message.confidence_text)),
+        "has_confidence_level": level is not None,
+        "confidence_level": level or 0.0,
+        "has_confidence_value": known,
+        "confidence_value": value if known else 0.0,
     }
 
 
-def _pairs_of_a_pool(pools: IntArray) -> list[tuple[IntArray, IntArray]]:
-    """Return row numbers (left, right) for each pair of places, over all pools that have both."""
-    if not len(pools):
-        return []
-    place = pd.Series(pools).groupby(pools).cumcount().to_numpy()
-    rows = np.full((pools.max() + 1, place.max() + 1), -1, dtype=np.int64)
-    rows[pools, place] = np.arange(len(pools))
-    pairs = []
-    for a in range(rows.shape[1]):
-        for b in range(a + 1, rows.shape[1]):
-            both = (rows[:, a] >= 0) & (rows[:, b] >= 0)
-            pairs.append((rows[both, a], rows[both, b]))
-    return pairs
+def _answers_in_pool(values: Sequence[Mapping[str, float]], found: Sequence[_Words]) -> Iterator[dict[str, float]]:
+    """Yield the features of agreement of each message; a message without an answer agrees with none."""
+    n = len(found)
+    proposed = Counter(words.answer for words in found if words.answer)
+    top = max(proposed.values(), default=0)
+    behind: Counter[str] = Counter()
+    for own, words in zip(values, found, strict=True):
+        behind[words.answer] += own["confidence_level"] or CONFIDENCE_RANK["medium"]  # type: ignore[assignment]
+    stated = sum(behind[answer] for answer in proposed)
+    seen: set[str] = set()
+    for words in found:
+        answer = words.answer
+        count = proposed[answer] if answer else 0
+        yield {
+            "pool_size": n,
+            "answer_agreement": max(count - 1, 0) / max(n - 1, 1),
+            "answer_is_plurality": 0 < count == top,
+            "answer_is_minority": 0 < count < top,
+            "answer_is_unique": count == 1,
+            "answer_seen_before": answer in seen,
+            "pool_answers": len(proposed),
+            "pool_top_share": top / n,
+            "answer_confidence": behind[answer] / stated if answer else 0.0,
+        }
+        if answer:
+            seen.add(answer)
 
 
-def _minus_pool_mean(values: FloatArray, pools: IntArray) -> FloatArray:
-    mean: FloatArray = pd.Series(values).groupby(pools).transform("mean").to_numpy(dtype=np.float64)
-    return values - mean
+def _overlaps(found: Sequence[frozenset[str]]) -> Iterator[dict[str, float]]:
+    """Yield the features of overlap of each message, from the different words of all of them."""
+    seen: set[str] = set()
+    common_words: set[str] = set()
+    for own in found:
+        common_words |= own & seen
+        seen |= own
+    overlaps: list[list[float]] = [[] for _ in found]
+    for a, own in enumerate(found):
+        for b in range(a + 1, len(found)):
+            common = len(own & found[b])
+            overlap = common / (len(own) + len(found[b]) - common) if common else 0.0
+            overlaps[a].append(overlap)
+            overlaps[b].append(overlap)
+    for own, mine in zip(found, overlaps, strict=True):
+        yield {
+            "similarity_mean": sum(mine) / max(len(mine), 1),
+            "similarity_max": max(mine, default=0.0),
+            "novelty": len(own - common_words) / len(own) if own else 0.0,
+        }
+
+
+def _over_pool(values: Sequence[Mapping[str, float]]) -> Iterator[dict[str, float]]:
+    """Yield the pool's mean of each feature of `POOLED`, and how far each message is above it."""
+    mean = {name: sum(own[name] for own in values) / len(values) for name in POOLED}
+    for own in values:
+        yield {
+            **{f"pool_{name}": mean[name] for name in POOLED},
+            **{f"{name}_over_pool": own[name] - mean[name] for name in POOLED},
+        }

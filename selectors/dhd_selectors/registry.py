@@ -17,9 +17,16 @@ from dhd_selectors.base import Selector
 ENTRY_POINT_GROUP = "dhd_selectors"
 BUILT_IN = {
     "keep-all": "dhd_selectors.baselines:KeepAll",
+    "random": "dhd_selectors.baselines:RandomRemoval",
+    "consensus": "dhd_selectors.baselines:Consensus",
+    "confidence": "dhd_selectors.baselines:Confidence",
     "drop-wrong": "dhd_selectors.baselines:DropWrong",
+    "oracle-correct": "dhd_selectors.correctness:OracleCorrect",
+    "learned-correct": "dhd_selectors.correctness:LearnedCorrect",
+    "logistic": "dhd_selectors.logistic:LogisticSelector",
     "lgbm": "dhd_selectors.lgbm:LightGBMSelector",
     "transformer": "dhd_selectors.transformer:TransformerSelector",
+    "hindsight": "dhd_selectors.baselines:Hindsight",
 }
 
 

@@ -1,61 +1,93 @@
-"""Cheap, deterministic measurements of message texts: counts, normalised answers and word overlap."""
+"""Cheap, deterministic measurements of one text: words, numbers, kinds of words, normalised answers.
+
+Everything works on one text at a time, in plain Python, so that a single pool costs as little as its share of a
+million, and gets the same numbers.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any
 
-import numpy as np
-import pandas as pd
-
-from dhd_selectors.base import FloatArray, IntArray
-
-WORD = r"\w+"
 NUMBER = r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?"
 _UNITS = (
     r"%|°\s?[CF]?|[numkcM]?m(?:ol|in)?|[mk]?g|[nm]?s|h|d|[mk]?L|[kM]?J|[kM]?eV|[kM]?W|[kM]?Pa|[kMG]?Hz|[km]?V|m?A|N|K|atm|bar"
     r"|seconds?|minutes?|hours?|days?|weeks?|years?|met(?:er|re)s?|(?:centi|kilo)met(?:er|re)s?|lit(?:er|re)s?"
     r"|(?:kilo|milli)?grams?|moles?|degrees?|dollars?|cents?|euros?|percent"
 )
-NUMBER_WITH_UNIT = rf"{NUMBER}\s?(?:{_UNITS})(?!\w)"
-HEDGE = (
-    r"(?i)\b(?:maybe|perhaps|might|could|possibly|probably|presumably|likely|seems?|appears?|roughly|approximately"
-    r"|approx|around|unsure|uncertain|unclear|not sure|assum(?:e|es|ed|ing)|guess(?:es|ed|ing)?|i think)\b"
-)
 PLAIN_NUMBER = r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
 
+
+def _kind(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+HEDGES = _kind("""
+    maybe perhaps might could possibly probably presumably likely unlikely seem seems appear appears roughly
+    approximately approx around unsure uncertain unclear assume assumes assumed assuming guess guesses guessed guessing
+""")
+HEDGING_PHRASES = ("not sure", "i think")
+CERTAINTY = _kind(
+    "certainly clearly definitely obviously undoubtedly surely always must necessarily exactly guaranteed"
+)
+REASONS = _kind("because since therefore thus hence so implies follows then consequently")
+NEGATIONS = _kind("not no none cannot without neither nor")
+CHECKS = _kind("""
+    check checks verify confirm compare recompute recalculate compute calculate test substitute plug count recount
+    evaluate differentiate integrate solve estimate ensure whether
+""")
+"""Kinds of words, lower-cased. General English, not taken from any data set."""
+
+_WORD = re.compile(r"\w+")
+_NUMBER = re.compile(NUMBER)
+_UNIT = re.compile(rf"{NUMBER}\s?(?:{_UNITS})(?!\w)")
+_END = re.compile(r"[.!?](?=\s|$)|\n")
+_COMMAND = re.compile(r"\\[A-Za-z]+")
+_PLAIN = re.compile(PLAIN_NUMBER)
+_WHOLE = re.compile(r"[-+]?\d+")
 _BOX = re.compile(r"\\boxed\s*\{(.*)\}", re.DOTALL)
 _WRAPPER = re.compile(r"\\(?:text|mathrm|mathbf|left|right|displaystyle)\b|[\\${}\s]|,(?=\d{3}(?!\d))")
 _CHOICE = re.compile(r"\(?([a-z])[).:]?")
 
 
-def clean(values: pd.Series) -> pd.Series:
-    """Return a text column with null as the empty string."""
-    return values.astype(object).where(values.notna(), "").astype(str)
+def words(text: str) -> list[str]:
+    """Return the lower-cased words of a text; a number counts as a word."""
+    return _WORD.findall(text.lower())
 
 
-def join(parts: Sequence[pd.Series]) -> pd.Series:
-    """Return the parts of each row joined by line breaks."""
-    first, *rest = parts
-    joined = first
-    for part in rest:
-        joined = joined + "\n" + part
-    return joined
+def count_in(found: Iterable[str], kind: frozenset[str]) -> int:
+    """Return how many of the words are of a kind."""
+    return sum(map(kind.__contains__, found))
 
 
-def count(values: pd.Series, pattern: str) -> FloatArray:
-    """Return how often a pattern occurs in each text, (n_rows,)."""
-    return values.str.count(pattern).to_numpy().astype(np.float64)
+def count_hedges(text: str, found: Sequence[str]) -> int:
+    """Return the hedging words and phrases in a text with these words."""
+    lowered = text.lower()
+    return count_in(found, HEDGES) + sum(lowered.count(phrase) for phrase in HEDGING_PHRASES)
 
 
-def count_words(values: pd.Series) -> FloatArray:
-    """Return the words in each text, (n_rows,)."""
-    return count(values, WORD)
+def numbers(text: str) -> list[str]:
+    """Return the numbers in a text as they are written."""
+    return _NUMBER.findall(text)
 
 
-@lru_cache(maxsize=1 << 16)  # words and answers repeat a lot across messages
+def count_units(text: str) -> int:
+    """Return the numbers in a text that carry a unit."""
+    return len(_UNIT.findall(text))
+
+
+def count_sentences(text: str) -> int:
+    """Return the sentences of a text; a line ends one too."""
+    return sum(map(bool, map(str.strip, _END.split(text))))
+
+
+def count_commands(text: str) -> int:
+    """Return the LaTeX commands in a text."""
+    return len(_COMMAND.findall(text)) if "\\" in text else 0
+
+
+@lru_cache(maxsize=1 << 16)  # answers and numbers repeat a lot across messages
 def normalise_answer(answer: str) -> str:
     r"""Return an answer in a form in which equal answers usually compare equal; "" when there is none.
 
@@ -67,60 +99,34 @@ def normalise_answer(answer: str) -> str:
     bare = _WRAPPER.sub("", box.group(1) if box else answer).lower().rstrip(".")
     if (choice := _CHOICE.fullmatch(bare)) is not None:
         return choice.group(1)
-    if re.fullmatch(PLAIN_NUMBER, bare):
+    if _PLAIN.fullmatch(bare):
         return _plain_number(bare)
     return bare
 
 
 def _plain_number(digits: str) -> str:
-    if re.fullmatch(r"[-+]?\d+", digits):
+    if _WHOLE.fullmatch(digits):
         return str(int(digits)) if len(digits) < 1000 else digits
     value = float(digits)
     return str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:.12g}"
 
 
-def normalise_answers(answers: pd.Series) -> pd.Series:
-    """Return `normalise_answer` of each row."""
-    return answers.map({a: normalise_answer(a) for a in answers.unique()}).astype(str)
+def is_number(normal: str) -> bool:
+    """Return whether a normalised answer is a plain number."""
+    return _PLAIN.fullmatch(normal) is not None
 
 
-def normalised_words(content: pd.Series) -> list[frozenset[str]]:
-    """Return each text's set of words and numbers, normalised like an answer."""
-    tokens = content.str.findall(rf"{NUMBER}|{WORD}")
-    return [frozenset(normalise_answer(token) for token in row) for row in tokens]
+def names_answer(normal: str, text: str, found: Iterable[str], cited: Iterable[str]) -> bool:
+    """Return whether a text names a normalised answer, as a word or as a number of the same value.
 
-
-def word_matrix(content: pd.Series) -> Any:
-    """Return a sparse 0/1 matrix, (n_rows, n_distinct_words), of the lower-cased words in each text."""
-    from scipy import sparse
-
-    words = content.str.lower().str.findall(WORD).reset_index(drop=True).explode().dropna()
-    codes, vocabulary = pd.factorize(words.to_numpy(dtype=object))
-    shape = (len(content), max(1, len(vocabulary)))
-    matrix = sparse.csr_array((np.ones(len(codes)), (words.index.to_numpy(dtype=np.int64), codes)), shape=shape)
-    matrix.sum_duplicates()
-    matrix.data[:] = 1.0
-    return matrix
-
-
-def jaccard(words: Any, left: IntArray, right: IntArray) -> FloatArray:
-    """Return |common words| / |all words| of each pair of rows, (n_pairs,); 0 when neither row has a word."""
-    size = np.asarray(words.sum(axis=1), dtype=np.float64).ravel()
-    common = np.asarray(words[left].multiply(words[right]).sum(axis=1), dtype=np.float64).ravel()
-    union = size[left] + size[right] - common
-    return np.divide(common, union, out=np.zeros_like(common), where=union > 0)
-
-
-def share_of_own_words(words: Any, pools: IntArray) -> FloatArray:
-    """Return the share of each row's words that no other row of its pool has, (n_rows,); 0 without words."""
-    from scipy import sparse
-
-    n = len(pools)
-    if n == 0:
-        return np.zeros(0)
-    membership = sparse.csr_array((np.ones(n), (pools, np.arange(n))), shape=(int(pools.max()) + 1, n))
-    users = words.multiply((membership @ words)[pools]).tocsr()
-    rows = np.repeat(np.arange(n), np.diff(users.indptr))
-    own = np.bincount(rows[users.data == 1.0], minlength=n).astype(np.float64)
-    size = np.asarray(words.sum(axis=1), dtype=np.float64).ravel()
-    return np.divide(own, size, out=np.zeros(n), where=size > 0)
+    Args:
+        normal: the answer; "" is never named.
+        text: the text.
+        found: its words.
+        cited: its numbers.
+    """
+    if not normal:
+        return False
+    if len(normal) == 1 and normal.isalpha():  # a choice; in small letters it is a word such as "a"
+        return re.search(rf"\b{re.escape(normal.upper())}\b", text) is not None
+    return normal in found or any(normalise_answer(number) == normal for number in cited)

@@ -21,6 +21,7 @@ from tests.bench.outside import outside
 from tests.bench.plan import planning
 from tests.bench.ray_rows import ray_rows
 from tests.bench.screened import effects, null, screened
+from tests.bench.selectors import selectors
 from tests.bench.slots import slots
 
 
@@ -62,7 +63,7 @@ def overhead() -> Table:
 
 
 if __name__ == "__main__":
-    machinery = (overhead, outside, slots, memory, planning, ray_rows, speed, hostile)
+    machinery = (overhead, outside, slots, memory, planning, ray_rows, speed, hostile, selectors)
     chosen = sys.argv[1:]
     for measure in (*machinery, exact, bootstrap, screened, null, effects):
         if not chosen or measure.__name__ in chosen:

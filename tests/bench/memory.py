@@ -81,10 +81,10 @@ def _step(step: str, calls: int, folder: Path) -> Cost:
     config = campaign(calls)
     start, used = time.perf_counter(), time.process_time()
     STEPS[step](folder, config)
-    return Cost(time.perf_counter() - start, time.process_time() - used, _peak())
+    return Cost(time.perf_counter() - start, time.process_time() - used, peak())
 
 
-def _peak() -> float:
+def peak() -> float:
     """Return the peak resident memory of this process in MB.
 
     Not `getrusage`: its peak of a child begins with that of the process that started it.

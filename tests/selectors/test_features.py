@@ -108,10 +108,10 @@ def test_a_missing_column_is_named(messages: pd.DataFrame) -> None:
         build_features(messages.drop(columns="answer_type"))
 
 
-def pool(answers: list[str], ideas: list[str]) -> pd.DataFrame:
+def pool(answers: list[str], ideas: list[str], question: str = "") -> pd.DataFrame:
     n = len(answers)
     same = {"pool_id": "p", "integrator": "i", "order": "original", "benchmark": "jsonl"}
-    same |= {"answer_type": "integer"}
+    same |= {"answer_type": "integer", "question": question, "confidence_text": ""}
     blank = {"role_name": "r", "reasoning_direction": "", "critical_assumption": None, "what_to_check": ""}
     levels = ["high", None, "low", "medium", "high"]
     rest = {"confidence_level": levels[:n], "confidence_value": [None] * n}

@@ -30,6 +30,7 @@ def frame(pools: Pools, seed: int = 0) -> pd.DataFrame:
     return pd.DataFrame({
         "pool_id": [f"p{i}" for i in range(n) for _ in range(5)], "integrator": "i", "order": "original",
         "slot": np.tile(np.arange(5), n), "benchmark": "b", "answer_type": "integer",
+        "question": "How many?",
         **{name: column.to_pylist() for name, column in columns.items()},
     })  # fmt: skip
 

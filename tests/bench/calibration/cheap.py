@@ -94,6 +94,7 @@ def _labels(made: Outcomes, value: np.ndarray, blocks: int) -> pd.DataFrame:
         {
             "proposal_status": np.where(graded, "graded", "no_answer"),
             "proposal_correct": pd.array(np.where(graded, correct == 1, None), dtype="boolean"),
+            "pool_right": np.repeat((made.pools.correct == 1).sum(axis=1), POOL_SIZE),
             "trajectory_value": value,
             "ci_low": np.nan,
             "ci_high": np.nan,

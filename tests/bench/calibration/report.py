@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.bench.calibration import exact_tests, intervals, published
+from tests.bench.calibration import exact_tests, intervals, published, selectors
 from tests.bench.calibration.checks import Check, jointly
 
 
@@ -22,10 +22,11 @@ class Size:
     population: int
     messages: int
     published_problems: int
+    selector_sets: int
 
 
-REPORT = Size(50_000, 5_000, 400, 300, 1_000, 400_000, 100_000, 1_000)
-TEST = Size(5_000, 1_000, 60, 20, 120, 100_000, 20_000, 100)
+REPORT = Size(50_000, 5_000, 400, 300, 1_000, 400_000, 100_000, 1_000, 120)
+TEST = Size(5_000, 1_000, 60, 20, 120, 100_000, 20_000, 100, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,23 @@ def sections(size: Size, folder: Path) -> Iterator[Section]:
         jointly(intervals.messages_called_stable(size.messages)),
         "Nominal: 5 % and 95 %. The bound is the exact chance by `stats.message_interval`, and not a good one.",
     )
+    yield cross_fitted_gains(size.selector_sets)
     yield Section(
         "Published rates, simulated, written as a data set and read back by the tables of `stats`",
         jointly(published.recovery(folder, size.published_problems)),
         "n: problems; SE: by the table's own clustered interval.",
+    )
+
+
+def cross_fitted_gains(data_sets: int) -> Section:
+    """Return the checks of selectors: so many data sets in which no message matters, a quarter in which some do."""
+    found = list(selectors.misses(data_sets))
+    rates = [check for check in found if check.kind == "at most"]
+    return Section(
+        "Cross-fitted gains of selectors",
+        [*rates, *jointly(check for check in found if check not in rates)],
+        f"null: no message matters, {selectors.NULL_PROBLEMS} problems x {selectors.BLOCKS} blocks, five folds; the "
+        f"truth is 0. reasoning: {selectors.EFFECT_PROBLEMS} problems; the truth is what the fitted selectors gain on "
+        f"{selectors.POPULATION:,} other problems, by success rates. Points. `make calibration SIMULATIONS=1000` makes "
+        "so many of these alone.",
     )

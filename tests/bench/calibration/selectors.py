@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from multiprocessing import get_context
 
 import numpy as np
 
@@ -30,7 +31,8 @@ RULES = ("random", "drop-wrong", "oracle-correct", "consensus", "confidence")
 """Selectors that learn nothing."""
 LEARNERS = ("learned-correct", "logistic", "lgbm")
 LEARNED = "learned-correct"
-WITH_PLACEBOS = ("logistic",)
+WITH_PLACEBOS = ("lgbm",)
+_WORTH_PROCESSES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def effect_gains(seed: int) -> Rows:
 def misses(data_sets: int) -> Iterator[Check]:
     """Check misses of 0, P(p <= 0.05) and bias where nothing matters, then misses of the true gain and bias."""
     for where, worker, n in (("null", null_gains, NULL_PROBLEMS), ("reasoning", effect_gains, EFFECT_PROBLEMS)):
-        made = _each(worker, data_sets if where == "null" else max(20, data_sets // 4))
+        made = _each(worker, data_sets if where == "null" else max(4, data_sets // 4))
         for what in made[0]:
             yield from _checks(what, f"{where}, {n} problems", [rows[what] for rows in made], null=where == "null")
 
@@ -126,5 +128,7 @@ def _population() -> Cheap:
 
 
 def _each(worker: Callable[[int], Rows], data_sets: int) -> list[Rows]:
-    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    if data_sets < _WORTH_PROCESSES:
+        return [worker(seed) for seed in range(data_sets)]
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("spawn")) as pool:
         return list(pool.map(worker, range(data_sets), chunksize=2))
