@@ -15,7 +15,7 @@ import pytest
 from support import ROOT
 
 from dhd_selectors import Selector
-from tests.hub_stub import TOKEN, running
+from tests.hub import TOKEN, running
 
 MARKED = re.compile(r"<!-- walk -->\n(.*?)<!-- /walk -->", re.DOTALL)
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -65,7 +65,7 @@ def test_every_step_of_the_walk_works(document: str, tmp_path: Path) -> None:
             else:
                 said += run(kind, text, tmp_path, environment)
         assert hub.unknown == []
-        ((name, repo),) = hub.repos.items()
+        ((name, repo),) = hub.models.items()
     assert kinds.count("bash") >= 3 and kinds.count("python") >= 2 and kinds.count("file") == 1
     assert repo.private and "dhd_selector.json" in repo.commits[repo.refs["main"]]
     assert f"Pushed to {hub.endpoint}/{name} at commit {repo.refs['main']}." in said

@@ -39,7 +39,12 @@ def make_figure(report: Report) -> Figure:
         if two:
             _draw_calibration(axes[1], report)
         canvas.suptitle(title)
-        return Figure("gain", title, CAPTION, to_bytes(canvas, "png"), to_bytes(canvas, "svg"))
+        return Figure("gain", title, CAPTION, _summary(report), to_bytes(canvas, "png"), to_bytes(canvas, "svg"))
+
+
+def _summary(report: Report) -> str:
+    """Return the gains in words, for who cannot see them."""
+    return ", ".join(f"{gain.reference} {gain.gain:+.2f}" for gain in report.gains if gain.gain is not None)
 
 
 def _draw_gains(ax: Axes, report: Report) -> None:

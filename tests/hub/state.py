@@ -112,9 +112,9 @@ class HubStub:
         """Return the repositories of `datasets` or `models`."""
         return self.models if kind == "models" else self.repos
 
-    def commits(self, repo: str) -> int:
+    def commits(self, repo: str, kind: str = "datasets") -> int:
         """How many commits clients made (the first is the Hub's own)."""
-        return len(self.repos[repo].commits) - 1
+        return len(self.of_type(kind)[repo].commits) - 1
 
     def is_lfs(self, path: str, size: int) -> bool:
         """Whether the Hub wants a file as a large one."""

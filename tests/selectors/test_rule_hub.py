@@ -17,7 +17,7 @@ from dhd_labels.records import content_id
 from dhd_selectors import load_selector
 from dhd_selectors.features import build_features
 from dhd_selectors.saving import DecisionRule
-from tests.hub_stub import TOKEN, HubStub, Repo, running
+from tests.hub import TOKEN, HubStub, Repo, running
 
 PRELUDE = """
 import pickle, sys
@@ -86,17 +86,17 @@ again = rule.push_to_hub("org/again", revision="v1")
 assert decisions(Selector.from_pretrained("org/again@v1")) == decisions(rule)
 """,
     )
-    repo = hub.repos["org/rule"]
+    repo = hub.models["org/rule"]
     assert out == [f"org/rule {repo.refs['main']} {hub.endpoint}/org/rule"]
     assert repo.private and repo.folder == ""
-    assert hub.commits("org/rule") == 1
+    assert hub.commits("org/rule", "models") == 1
     assert bool(repo.lfs) == (lfs_above == 1000)
     pushed = repo.commits[repo.refs["main"]]
     expected = {"README.md", "dhd_selector.json", "report.json", "selector/booster_.txt", "selector/state.json"}
     assert pushed.keys() - {".gitattributes"} == expected
     assert all(pushed[path] == (folder / path).read_bytes() for path in expected)
-    assert "selector/booster_.txt" in hub.repos["org/again"].commits[hub.repos["org/again"].refs["v1"]]
-    assert "selector/booster_.txt" not in hub.repos["org/again"].commits[hub.repos["org/again"].refs["main"]]
+    assert "selector/booster_.txt" in hub.models["org/again"].commits[hub.models["org/again"].refs["v1"]]
+    assert "selector/booster_.txt" not in hub.models["org/again"].commits[hub.models["org/again"].refs["main"]]
 
 
 def test_a_second_push_leaves_nothing_of_the_first(hub: HubStub, folder: Path) -> None:
@@ -112,11 +112,11 @@ print(Selector.from_pretrained("org/rule").name)
 attempt(lambda: push_folder(folder, "org/rule"))
 """,
     )
-    repo = hub.repos["org/rule"]
+    repo = hub.models["org/rule"]
     assert out[0] == "keep-all"
     assert [path for path in repo.commits[repo.refs["main"]] if path.startswith("selector/")] == ["selector/state.json"]
     assert out[1].startswith("DhdError: The model 'org/rule' is public already, and pushes are private by default")
-    assert not repo.private and hub.commits("org/rule") == 2
+    assert not repo.private and hub.commits("org/rule", "models") == 2
 
 
 def test_tokens_and_refusals(hub: HubStub, folder: Path) -> None:
@@ -130,7 +130,7 @@ def test_tokens_and_refusals(hub: HubStub, folder: Path) -> None:
     assert child(hub, folder, 'attempt(lambda: push_folder(folder, "rule"))')[0].startswith(
         "DhdError: The repository must"
     )
-    assert "org/rule" not in hub.repos
+    assert "org/rule" not in hub.models
 
 
 def manifest(folder: Path, **changes: object) -> bytes:
@@ -140,13 +140,13 @@ def manifest(folder: Path, **changes: object) -> bytes:
 
 
 def test_what_cannot_be_loaded(hub: HubStub, folder: Path) -> None:
-    hub.repos["org/other"] = Repo(private=False, folder="")
-    hub.repos["org/other"].commit("main", {"README.md": b"A model of somebody else."})
-    hub.repos["org/old"] = Repo(private=False, folder="")
-    hub.repos["org/old"].commit("main", {"dhd_selector.json": manifest(folder, feature_version="0")})
-    hub.repos["org/hostile"] = Repo(private=False, folder="")
+    hub.models["org/other"] = Repo(private=False)
+    hub.models["org/other"].commit("main", {"README.md": b"A model of somebody else."})
+    hub.models["org/old"] = Repo(private=False)
+    hub.models["org/old"].commit("main", {"dhd_selector.json": manifest(folder, feature_version="0")})
+    hub.models["org/hostile"] = Repo(private=False)
     outside = manifest(folder, files={"../../../home/.bashrc": "0"})
-    hub.repos["org/hostile"].commit("main", {"dhd_selector.json": outside})
+    hub.models["org/hostile"].commit("main", {"dhd_selector.json": outside})
     out = child(
         hub,
         folder,

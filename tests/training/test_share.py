@@ -19,7 +19,7 @@ from dhd_labels.simulate import Plan, scenario, simulate_dataset
 from dhd_selectors import Selector, load_selector
 from dhd_selectors.policy import load_policy
 from dhd_selectors.saving import card
-from tests.hub_stub import TOKEN, running
+from tests.hub import TOKEN, running
 from training import evaluate, fit, share
 from training.crossfit import decide, fit_fold
 from training.data import load_data
@@ -276,8 +276,8 @@ assert main(["--selector", "confidence", "--labels", "org/labels", "--push", "or
         assert done.returncode == 0, done.stderr
         assert TOKEN not in done.stdout + done.stderr and hub.unknown == []
         assert done.stderr.count("Error: ") == 1 and "'org/rule' is public already" in done.stderr
-        rule, data = hub.repos["org/rule"], hub.repos["org/labels"]
-        assert (rule.private, data.private) == (False, True) and hub.commits("org/rule") == 1
+        rule, data = hub.models["org/rule"], hub.repos["org/labels"]
+        assert (rule.private, data.private) == (False, True) and hub.commits("org/rule", "models") == 1
         pushed = rule.commits[rule.refs["main"]]
     assert f"Pushed to {hub.endpoint}/org/rule at commit {rule.refs['main']}." in done.stdout
     assert {"report.json", "report.md", "report.svg", "report.png"} < pushed.keys()
