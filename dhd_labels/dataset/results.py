@@ -163,18 +163,22 @@ def _flips(rows: Sequence[tuple[str, Row]]) -> Table:
         for place, row in rows
     )  # fmt: skip
     columns = ("#", "replay", "proposal", "messages", "flips", "flip rate %", "of these helpful %")
-    note = "A flip: one draw with the message and one without it end differently. 95 % intervals resample problems."
+    note = (
+        "A flip: one draw with the message and one without it end differently; one left out: of the first K messages, "
+        "all recorded K together. 95 % intervals resample problems."
+    )
     return Table("Flips", columns, body, note)
 
 
 def _taxonomy(rows: Sequence[tuple[str, Row]]) -> Table:
+    most = max((row["k"] for _, row in rows), default=0)
     body = tuple(
         (place, row["proposal"], *(str(row[name]) for name in ("helpful", "neutral", "harmful", "eligible")))
         for place, row in rows
-        if row["replay"] == "loo"
+        if row["replay"] == "loo" and row["k"] == most
     )
     columns = ("#", "proposal", "helpful", "neutral", "harmful", "messages")
-    return Table("Messages by proposal and single-draw effect", columns, body, "From the full pool and one left out.")
+    return Table(f"Messages by proposal and single-draw effect at K = {most}", columns, body)
 
 
 def _identical(rows: Sequence[tuple[str, Row]]) -> Table:

@@ -84,6 +84,13 @@ def test_tables_fit_a_page(data: Path) -> None:
     assert not re.search(r"\d\.\d{4}", "".join(lines))
 
 
+def test_no_table_has_two_rows_of_one_name(found: Statistics) -> None:
+    """A column that tells rows apart, such as K, must be shown or be the same in all of them."""
+    for table in card_tables(found):
+        names = [(row[0], *(cell for cell in row[1:] if re.match("[A-Za-z]", cell))) for row in table.rows]
+        assert len(set(names)) == len(names), table.title
+
+
 def test_many_systems_are_cut_and_counted(found: Statistics) -> None:
     """Twenty actors: the page has room for some, and says how many it leaves to `stats`."""
     tables = tuple(

@@ -120,8 +120,8 @@ class Row(dict[str, Any]):
 def test_a_build_holds_a_row_group_of_each_file(
     report: RunReport, sizes: dict[type, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    group, made, most = 8, list[weakref.ref[Row]](), 0
-    real_rows, real_clean = rows.rows_of, write.clean_row
+    group, made, most = 4, list[weakref.ref[Row]](), 0
+    real_rows = rows.rows_of
 
     def watched(row: dict[str, Any]) -> Row:
         found = Row(row)
@@ -134,10 +134,9 @@ def test_a_build_holds_a_row_group_of_each_file(
         return {config: list(map(watched, found)) for config, found in real_rows(*values).items()}
 
     monkeypatch.setattr(rows, "rows_of", rows_of)
-    monkeypatch.setattr(write, "clean_row", lambda *values: watched(real_clean(*values)))
     monkeypatch.setattr(write, "ROWS_A_GROUP", group)
     build(report.directory, tmp_path / "data")
-    of_a_problem = 2 * (sizes[Outcome] + 30)  # raw and cleaned, with the rows of messages
+    of_a_problem = sizes[Outcome] + 30  # with the rows of messages
     files = 4 * 3
     assert len(made) > 2 * (files * group + of_a_problem), "too few rows for the bound to mean anything"
     assert 0 < most <= files * group + of_a_problem

@@ -199,7 +199,6 @@ def write_labels(world: Any, out: Path) -> None:
         "title": "Simulated",
         "runs": (card.RunFacts("simulated", (), "", "", card.ProtocolFacts(5, 5, 2, ()), "", 0),),
         "benchmarks": (),
-        "license": "apache-2.0",
         "tables": (),
         "exclusions": Table("", ("reason", "n"), ()),
         "limits": (),
