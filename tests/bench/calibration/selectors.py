@@ -27,8 +27,10 @@ from training.references import Reference, Study, chosen, success_of_other
 
 BLOCKS, MISSES, ESTIMAND = 5, 0.05, "unseen-problem"
 NULL_PROBLEMS, EFFECT_PROBLEMS, POPULATION = 60, 200, 4_000
+NEGLIGIBLE = 0.05
+"""Points by which an interval may be off: [0, 0] says that nothing differed here, not that nothing ever will."""
 RULES = ("random", "drop-wrong", "oracle-correct", "consensus", "confidence")
-"""Selectors that learn nothing."""
+"""Rules, of which at most a threshold or a few means are learned."""
 LEARNERS = ("learned-correct", "logistic", "lgbm")
 LEARNED = "learned-correct"
 WITH_PLACEBOS = ("lgbm",)
@@ -93,7 +95,8 @@ def _checks(what: str, where: str, found: list[Found], *, null: bool) -> Iterato
 
 def _covers(row: Found) -> bool:
     low, high = row.gain.ci_low, row.gain.ci_high
-    return low is not None and high is not None and low <= row.true <= high
+    slack = NEGLIGIBLE if row.true else 0.0
+    return low is not None and high is not None and low - slack <= row.true <= high + slack
 
 
 def _study(world: Cheap) -> Study:
