@@ -59,6 +59,7 @@ class FitOptions:
     repeats: int = 1
     allow_training_on: tuple[str, ...] = ()
     replay: str | None = None
+    placebos: bool = True
 
 
 def fit_and_measure(options: FitOptions, load_frame: LoadFrame | None = None) -> Report:
@@ -89,7 +90,16 @@ def measure_selector(options: FitOptions, load_frame: LoadFrame | None = None) -
     if run is not None:
         data, splits = with_replays(run, selector, policy, data, splits, options.seed)
     names = (public_name(options.selector), options.estimand, options.policy)
-    report = measure(selector, policy, data, splits, names=names, seed=options.seed, jobs=options.jobs)
+    report = measure(
+        selector,
+        policy,
+        data,
+        splits,
+        names=names,
+        seed=options.seed,
+        jobs=options.jobs,
+        with_placebos=options.placebos,
+    )
     return Measured(report, selector, policy, data)
 
 
@@ -132,6 +142,7 @@ def command(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Fit once more on all; save the rule, report and figure here.")
     ] = None,
+    placebos: Annotated[bool, typer.Option(help="Fit the placebos too: four times the time of the selector.")] = True,
     test: Annotated[bool, typer.Option("--test", help="Fit on train and validation, judge on test.")] = False,
     allow_training_on: Annotated[
         list[str] | None,
@@ -154,6 +165,7 @@ def command(
         jobs=min(jobs, os.cpu_count() or 1),  # more threads than cores only wait for each other
         test=test,
         repeats=repeats,
+        placebos=placebos,
         allow_training_on=tuple(allow_training_on or ()),
         replay=replay,
     )
