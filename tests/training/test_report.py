@@ -90,7 +90,7 @@ def test_only_what_learns_from_other_folds_is_coupled(data: LabelData, report: R
     assert all(row.coupling == pytest.approx(1.4812, abs=1e-3) for row in report.gains)
     rule = report_of(data, load_selector("drop-wrong"), "drop-wrong")
     coupled = {row.reference for row in rule.gains if row.coupling > 1.0}
-    assert coupled == {"learned-correct", "best-fixed"}
+    assert coupled == {"learned-correct", "oracle-correct", "best-fixed"}
     assert rule.placebos == ()
 
 
