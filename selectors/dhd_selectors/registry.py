@@ -55,12 +55,17 @@ def load_selector(name: str, **parameters: Any) -> Selector:
         parameters: constructor parameters; `random_state` and `n_jobs` are left out where the constructor has none.
 
     Raises:
-        DhdError: the name is unknown, or what it names cannot be imported, cannot be made without arguments or is not a
-            selector. The error gives the file and line.
+        DhdError: the name or a parameter is unknown, or what it names cannot be imported, cannot be made without
+            arguments or is not a selector. The error gives the file and line.
     """
     made = _make(name, selector_factory(name))
-    optional = {"random_state", "n_jobs"} - set(made.get_params())
-    wanted = {key: value for key, value in parameters.items() if key not in optional}
+    known = set(made.get_params(deep=False))
+    wanted = {key: value for key, value in parameters.items() if key in known or key not in ("random_state", "n_jobs")}
+    if unknown := sorted(set(wanted) - known):
+        raise DhdError(
+            f"The parameters of the selector {name!r} must be those of its constructor, got {', '.join(unknown)}. "
+            + did_you_mean(unknown[0], known)
+        )
     return type(made)(**{**made.get_params(deep=False), **wanted}) if wanted else made
 
 

@@ -138,33 +138,32 @@ class Killed(Exception):
 def test_a_killed_fit_goes_on_as_if_it_had_not_been(
     tiny: str, X: pd.DataFrame, y: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = small(tiny, epochs=4).fit(X, y)
-    steps: list[int] = []
-    step = training._step
+    def fit(**changes: Any) -> TransformerSelector:
+        return small(tiny, epochs=2, patience=99, **changes).fit(X, y)
+
+    plain, steps, limit, step = fit(), [0], [9], training._step
 
     def dying(*args: Any) -> None:
-        if len(steps) == 13:
+        if steps[0] == limit[0]:
             raise Killed
-        steps.append(1)
+        steps[0] += 1
         step(*args)
 
     monkeypatch.setattr(training, "_step", dying)
     with pytest.raises(Killed):
-        small(tiny, epochs=4, checkpoints=str(tmp_path)).fit(X, y)
-    steps.clear()
-    again = small(tiny, epochs=4, checkpoints=str(tmp_path)).fit(X, y)
+        fit(checkpoints=str(tmp_path))
+    steps[0], limit[0] = 0, 99
+    again = fit(checkpoints=str(tmp_path))
     assert again.errors_ == plain.errors_
-    assert 0 < len(steps) < plain.errors_[-1][0]
+    assert 0 < steps[0] <= plain.errors_[-1][0] - 8
     assert np.array_equal(again.predict_value(X), plain.predict_value(X))
-    steps.clear()
-    done = small(tiny, epochs=4, checkpoints=str(tmp_path)).fit(X, y)
-    assert not steps
-    assert np.array_equal(done.predict_value(X), plain.predict_value(X))
+    steps[0] = 0
+    assert np.array_equal(fit(checkpoints=str(tmp_path)).predict_value(X), plain.predict_value(X))
+    assert steps[0] == 0
     (file,) = tmp_path.iterdir()
     file.write_bytes(file.read_bytes()[:1000])
-    with pytest.raises(Killed):
-        small(tiny, epochs=4, checkpoints=str(tmp_path)).fit(X, y)
-    assert len(steps) == 13
+    fit(checkpoints=str(tmp_path))
+    assert steps[0] == plain.errors_[-1][0]
 
 
 @pytest.mark.parametrize("change", ["y", "text", "setting", "weight"])

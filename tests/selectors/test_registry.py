@@ -25,6 +25,11 @@ def test_built_in_names_and_parameters() -> None:
     assert load_selector("keep-all", random_state=5, n_jobs=2).get_params() == {}
 
 
+def test_an_unknown_parameter_suggests_a_known_one() -> None:
+    with pytest.raises(DhdError, match=r"must be those of its constructor, got num_leafs\. Did you mean 'num_leaves'"):
+        load_selector("lgbm", num_leafs=3, random_state=0)
+
+
 def test_an_unknown_name_suggests_a_known_one() -> None:
     with pytest.raises(DhdError, match=r"'lgbn' is not known\. Did you mean 'lgbm'"):
         load_selector("lgbn")

@@ -22,8 +22,8 @@ from sklearn.preprocessing import StandardScaler
 from dhd_labels.errors import DhdError
 from dhd_labels.records import POOL_SIZE, content_id
 from dhd_selectors import Selector, load_selector
-from dhd_selectors.base import fit_selector, is_privileged
-from dhd_selectors.features import build_features
+from dhd_selectors.base import TEXT_COLUMNS, fit_selector, is_privileged
+from dhd_selectors.features import build_features, pool_codes
 from dhd_selectors.policy import NEVER
 from dhd_selectors.registry import BUILT_IN
 from dhd_selectors.saving import BenchmarkUse, DecisionRule, Savable, TrainingFacts
@@ -85,6 +85,22 @@ def test_every_selector_comes_back_with_equal_decisions(
             copy = tmp_path / "again" / file.relative_to(tmp_path / "new" / "rule")
             assert copy.read_bytes() == file.read_bytes(), file.name
     assert capfd.readouterr() == ("", "")
+
+
+def test_words_and_their_vocabulary_come_back(messages: pd.DataFrame, tmp_path: Path) -> None:
+    X, texts = build_features(messages), messages[list(TEXT_COLUMNS)].fillna("").assign(pool=pool_codes(messages))
+    y = 0.2 - 0.2 * X["hedges"].to_numpy()
+    selector = load_selector("logistic", text=True, inverse_penalty=1.0)
+    fit_selector(selector, X, y, messages[["trajectory_value"]], np.ones(len(X)), texts)
+    rule = DecisionRule("logistic", selector, "keep-best", (0.0,))
+    rule.save_pretrained(tmp_path / "rule")
+    back = Selector.from_pretrained(tmp_path / "rule")
+    assert "roughly" in back.selector.words_.vocabulary_  # type: ignore[attr-defined]
+    found = decisions(back, messages)
+    assert found == decisions(rule, messages) and len({decision.kept for decision in found}) > 1
+    _, rows = pools(messages)[0]
+    (problem, _), reworded = pools(messages)[0], [row | {"key_idea": "roughly roughly"} for row in rows]
+    assert back.decide(problem, reworded) != back.decide(problem, rows), "the words are read"
 
 
 def test_lgbm_removes_what_it_predicts_to_be_worst(messages: pd.DataFrame, tmp_path: Path) -> None:

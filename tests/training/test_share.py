@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from dhd_labels.simulate import Plan, scenario, simulate_dataset
 from dhd_selectors import Selector, load_selector
 from dhd_selectors.policy import load_policy
 from dhd_selectors.saving import card
+from tests.hub_stub import TOKEN, running
 from training import evaluate, fit, share
 from training.crossfit import decide, fit_fold
 from training.data import load_data
@@ -248,3 +252,35 @@ def test_refused_before_anything_is_measured(
     shown = capsys.readouterr()
     assert message in shown.err.replace("\n", " ") and "Traceback" not in shown.err
     assert not (tmp_path / "new").exists()
+
+
+def test_labels_and_rule_on_the_hub(labels: Path, tmp_path: Path) -> None:
+    """The card of a pushed rule names the commit of the labels; the rule loads back at its own commit."""
+    code = """
+import sys
+from pathlib import Path
+from dhd_labels.dataset.publish import push
+from dhd_selectors import Selector
+from training.fit import main
+commit = push(Path(sys.argv[1]), "org/labels").commit
+assert main(["--selector", "confidence", "--labels", "org/labels", "--push", "org/rule", "--public"]) == 0
+training = Selector.from_pretrained("org/rule").training
+assert (training.labels, training.revision) == ("org/labels", commit)
+assert main(["--selector", "confidence", "--labels", "org/labels", "--push", "org/rule"]) == 2
+"""
+    with running() as hub:
+        keep = {k: v for k, v in os.environ.items() if not k.upper().startswith(("HF_", "HUGGING"))}
+        environment = keep | hub.environment(tmp_path / "home") | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        command = [sys.executable, "-c", code, str(labels)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
+        assert done.returncode == 0, done.stderr
+        assert TOKEN not in done.stdout + done.stderr and hub.unknown == []
+        assert done.stderr.count("Error: ") == 1 and "'org/rule' is public already" in done.stderr
+        rule, data = hub.repos["org/rule"], hub.repos["org/labels"]
+        assert (rule.private, data.private) == (False, True) and hub.commits("org/rule") == 1
+        pushed = rule.commits[rule.refs["main"]]
+    assert f"Pushed to {hub.endpoint}/org/rule at commit {rule.refs['main']}." in done.stdout
+    assert {"report.json", "report.md", "report.svg", "report.png"} < pushed.keys()
+    text = pushed["README.md"].decode()
+    assert f"org/labels, commit {data.refs['main']}." in text
+    assert text.startswith("---\ndatasets:\n- org/labels\n")

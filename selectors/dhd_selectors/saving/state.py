@@ -23,6 +23,7 @@ import numpy as np
 
 from dhd_labels.errors import DhdError
 from dhd_selectors.base import Selector, selector_name
+from dhd_selectors.saving.trees import check_trees
 
 STATE_NAME = "state.json"
 ARRAYS_NAME = "arrays.safetensors"
@@ -145,7 +146,12 @@ def _encode_model(value: Any, files: _Files, place: str, owner: Any) -> Any:
         encoded = {name: _encode(part, files, f"{place}.{name}", owner) for name, part in parts.items()}
         return {_TAG: "record", "class": kind, "value": encoded}
     if kind == "lightgbm.basic:Booster":
-        value.save_model(files.folder / f"{place}.txt")
+        file = files.folder / f"{place}.txt"
+        value.save_model(file)
+        try:
+            check_trees(file.read_bytes())
+        except (KeyError, ValueError) as error:
+            raise DhdError(f"The booster {place!r} of {selector_name(owner)} cannot be saved: {error}.") from error
         return {_TAG: "booster", "value": f"{place}.txt"}
     if kind.startswith("sklearn.") and hasattr(value, "get_params"):
         import skops.io
@@ -188,7 +194,9 @@ def _decode(value: Any, files: _Files) -> Any:
     if kind == "booster":
         import lightgbm
 
-        return lightgbm.Booster(model_file=files.folder / _plain_name(content))
+        file = files.folder / _plain_name(content)
+        check_trees(file.read_bytes())
+        return lightgbm.Booster(model_file=file)
     if kind == "sklearn":
         return _load_sklearn(files.folder / _plain_name(content))
     raise DhdError(f"The state in {files.folder} must hold kinds of values that this version knows, got {kind!r}.")

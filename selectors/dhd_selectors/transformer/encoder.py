@@ -254,8 +254,22 @@ class Reader:
         digest.update(row.ids.tobytes())
         return digest.digest()
 
+    def last_means(self, tokens: Sequence[Tokens]) -> FloatArray:
+        """Return (n_rows, width) the mean of the last states over the span of each message; nothing is kept."""
+        states, mean = self._states(tokens)
+        found: FloatArray = (mean @ states[-1].float())[:, 0].cpu().double().numpy()
+        return found
+
     def _read(self, tokens: Sequence[Tokens]) -> list[tuple[FloatArray, Tensor]]:
         """Return for each row the means of three layers, and the states that enter the trained layers."""
+        states, mean = self._states(tokens)
+        layers = (0, self.encoder.n_layers - self.n_trained, self.encoder.n_layers)
+        means = torch.cat([(mean @ states[layer].float())[:, 0] for layer in layers], dim=1).cpu().double().numpy()
+        kept = states[layers[1]].to(torch.bfloat16 if self.half else torch.float32).cpu()
+        return [(means[row], kept[row, : len(one.ids)].clone()) for row, one in enumerate(tokens)]
+
+    def _states(self, tokens: Sequence[Tokens]) -> tuple[Sequence[Tensor], Tensor]:
+        """Return the states of all layers, and the weights of the mean over the message's tokens."""
         length = padded_length(tokens)
         ids, kinds = torch.zeros(len(tokens), length, dtype=torch.long), torch.zeros(len(tokens), length).long()
         for row, one in enumerate(tokens):
@@ -266,12 +280,8 @@ class Reader:
         if getattr(self.encoder.model.config, "type_vocab_size", 0) > 1:
             inputs["token_type_ids"] = kinds.to(self.device)
         model = self.encoder.model.to(self.device)
-        with torch.inference_mode(), self.autocast():
-            states = model(**inputs, output_hidden_states=True).hidden_states
-            layers = (0, self.encoder.n_layers - self.n_trained, self.encoder.n_layers)
-            means = torch.cat([(mean @ states[layer].float())[:, 0] for layer in layers], dim=1).cpu().double().numpy()
-            kept = states[layers[1]].to(torch.bfloat16 if self.half else torch.float32).cpu()
-        return [(means[row], kept[row, : len(one.ids)].clone()) for row, one in enumerate(tokens)]
+        with torch.no_grad(), self.autocast():
+            return model(**inputs, output_hidden_states=True).hidden_states, mean
 
     def _masks(self, tokens: Sequence[Tokens], length: int) -> tuple[Tensor, Tensor]:
         """Return the attention mask, and the weights of the mean over the message's tokens."""

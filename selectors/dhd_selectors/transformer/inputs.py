@@ -114,6 +114,13 @@ def tokenise(tokenizer: PreTrainedTokenizerFast, texts: Sequence[Texts], max_len
     return rows
 
 
+def tokenise_alone(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], max_length: int) -> list[Tokens]:
+    """Return the token ids of single texts; the span of the message is the whole row, controls included."""
+    start, end = _controls(tokenizer)
+    rows = [np.array([start, *ids, end], dtype=np.int64) for ids in _ids(tokenizer, texts, max_length - 2)]
+    return [Tokens(ids, len(ids), (0, len(ids))) for ids in rows]
+
+
 def _ids(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], longest: int) -> list[list[int]]:
     """Return the ids of each text, cut; equal texts (a problem's question) are read once."""
     backend: Any = tokenizer.backend_tokenizer

@@ -29,7 +29,7 @@ CHECKPOINTS_VARIABLE = "DHD_CHECKPOINTS"
 """Environment variable with the folder of checkpoints, where the parameter gives none."""
 FORMAT = 1
 STATE_NAME, WEIGHTS_NAME, ENCODER_FOLDER = "transformer.json", "transformer.safetensors", "encoder"
-_DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 _NEEDED = ("torch", "transformers", "safetensors")
 
 
@@ -65,7 +65,7 @@ class TransformerSelector(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
 
     def __init__(
         self,
-        model: str = _DEFAULT_MODEL,
+        model: str = DEFAULT_MODEL,
         max_length: int = 128,
         trained_layers: int = 2,
         epochs: int = 2,
@@ -121,7 +121,7 @@ class TransformerSelector(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         weight = np.ones(len(target)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         self.n_features_in_ = X.shape[1]
         self.feature_names_ = [str(name) for name in X.columns if name not in (*TEXT_COLUMNS, POOL_COLUMN)]
-        with _torch(self.n_jobs), shown_progress() as progress:
+        with torch_apart(self.n_jobs), shown_progress() as progress:
             reader = self._reader()
             learned = X[known]
             rows = self._rows(reader, learned, target[known], weight[known], progress)
@@ -132,7 +132,7 @@ class TransformerSelector(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         """Return (n_messages,) predicted trajectory values."""
         from dhd_selectors.transformer import training
 
-        with _torch(self.n_jobs), shown_progress() as progress:
+        with torch_apart(self.n_jobs), shown_progress() as progress:
             reader = self._reader()
             rows = self._rows(reader, X, np.zeros(len(X)), np.ones(len(X)), progress)
             if self.net_ is None or not len(X):
@@ -200,7 +200,7 @@ class TransformerSelector(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
                 "Save it again, or download it again."
             ) from error
         net = {name.removeprefix("net."): value for name, value in tensors.items() if name.startswith("net.")}
-        with _torch(None):
+        with torch_apart(None):
             selector.net_ = selector._net(net) if net else None
         return selector
 
@@ -307,7 +307,7 @@ def _require_extra() -> None:
 
 
 @contextmanager
-def _torch(n_jobs: int | None) -> Iterator[None]:
+def torch_apart(n_jobs: int | None) -> Iterator[None]:
     """Run torch with this many threads, and leave its settings and random numbers to the caller as they were."""
     _require_extra()
     import torch

@@ -91,7 +91,7 @@ def calibration(folder: Path, model: str, runs: int, problems: int, jobs: int, *
     share, bound = missed / runs, 0.05 + 3 * math.sqrt(0.05 * 0.95 / runs)
     error = np.std(gains, ddof=1) / math.sqrt(runs)
     print(
-        f"null, {runs} x {problems} problems: {missed} of {runs} intervals leave out 0 ({share:.3f}, bound {bound:.3f}); "
+        f"null, {runs} x {problems} problems: {missed} intervals leave out 0 ({share:.3f}, at most {bound:.3f}); "
         f"mean gain {np.mean(gains):+.2f} +- {error:.2f} points; {trained} of {5 * runs} fits kept fine-tuned layers; "
         f"{clock.told()}",
         flush=True,
