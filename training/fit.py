@@ -89,12 +89,13 @@ def measure_selector(options: FitOptions, load_frame: LoadFrame | None = None) -
     splits = [make_folds(data, options.estimand, (options.seed, r), test=options.test) for r in range(options.repeats)]
     if run is not None:
         data, splits = with_replays(run, selector, policy, data, splits, options.seed)
+    names = (public_name(options.selector), options.estimand, options.policy)
     report = measure(
         selector,
         policy,
         data,
         splits,
-        names=(public_name(options.selector), options.estimand, options.policy),
+        names=names,
         seed=options.seed,
         jobs=options.jobs,
         with_placebos=options.placebos,
@@ -147,12 +148,12 @@ def command(
         list[str] | None,
         typer.Option(metavar="BENCHMARK=REASON", help="Train on it although its licence says no; the reason is shown."),
     ] = None,
-    push: Annotated[str | None, typer.Option(metavar="ORG/NAME", help="Push that rule to the Hub, as a model.")] = None,
-    public: Annotated[bool, typer.Option("--public", help="Let everyone see the pushed rule.")] = False,
     replay: Annotated[
         str | None,
         typer.Option(metavar="RUN_DIR_OR_CONFIG", help="Ask this run's integrator for chosen subsets not recorded."),
     ] = None,
+    push: Annotated[str | None, typer.Option(metavar="ORG/NAME", help="Push that rule to the Hub, as a model.")] = None,
+    public: Annotated[bool, typer.Option("--public", help="Let everyone see the pushed rule.")] = False,
 ) -> None:
     """Fit a selector on trajectory values and print its gain on problems that it has not seen."""
     options = FitOptions(

@@ -30,6 +30,7 @@ from training.tables import write_report
 
 _FINAL = 1_000_000  # a fold number that no cross-fit has
 _COMPARED = 500
+_ROUNDING = 1e-6  # of a network that runs in other batches
 _HOW_TO_KEEP = (
     "All that predict_value uses must be in attributes that end in an underscore, or in its own save and load."
 )
@@ -223,7 +224,7 @@ def _check_same(rule: DecisionRule, back: DecisionRule, data: LabelData) -> None
             f"The 'predict_value' of {selector_name(rule.selector)} must not fail once it is saved and loaded, but it "
             f"raised {type(error).__name__}: {error}. {_HOW_TO_KEEP}"
         ) from error
-    if (differs := np.flatnonzero(here != there)).size:
+    if (differs := np.flatnonzero(~np.isclose(here, there, rtol=0.0, atol=_ROUNDING))).size:
         raise DhdError(
             f"The saved {selector_name(rule.selector)} must predict as it did before, but message {differs[0]} got "
             f"{there[differs[0]]}, not {here[differs[0]]}. {_HOW_TO_KEEP}"

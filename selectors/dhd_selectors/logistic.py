@@ -13,7 +13,7 @@ from dhd_selectors.base import POOL_COLUMN, TEXT_COLUMNS, FloatArray
 from dhd_selectors.lgbm import with_target
 from dhd_selectors.linear import fit_scale
 
-INVERSE_PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+INVERSE_PENALTIES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 """Inverse penalties that are tried."""
 _PARTS = 3
 

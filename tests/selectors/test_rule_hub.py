@@ -88,7 +88,7 @@ assert decisions(Selector.from_pretrained("org/again@v1")) == decisions(rule)
     )
     repo = hub.models["org/rule"]
     assert out == [f"org/rule {repo.refs['main']} {hub.endpoint}/org/rule"]
-    assert repo.private and repo.folder == ""
+    assert repo.private and hub.repos == {}
     assert hub.commits("org/rule", "models") == 1
     assert bool(repo.lfs) == (lfs_above == 1000)
     pushed = repo.commits[repo.refs["main"]]
@@ -126,7 +126,7 @@ def test_tokens_and_refusals(hub: HubStub, folder: Path) -> None:
     assert "the token is not valid (401)" in child(hub, folder, push, token="hf_wrongwrongwrong")[0]
     hub.read_only = True
     refused = child(hub, folder, push)[0]
-    assert refused.startswith("DhdError: Pushing to the model 'org/rule' failed: the token may not do this (403).")
+    assert refused.startswith("DhdError: Pushing to the model 'org/rule' failed: the token may not do this (403; it says: ")
     assert child(hub, folder, 'attempt(lambda: push_folder(folder, "rule"))')[0].startswith(
         "DhdError: The repository must"
     )
