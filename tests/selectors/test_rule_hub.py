@@ -92,7 +92,8 @@ assert decisions(Selector.from_pretrained("org/again@v1")) == decisions(rule)
     assert hub.commits("org/rule") == 1
     assert bool(repo.lfs) == (lfs_above == 1000)
     pushed = repo.commits[repo.refs["main"]]
-    expected = {"README.md", "dhd_selector.json", "report.json", "selector/booster_.txt", "selector/state.json"}
+    data = {"selector/arrays.safetensors", "selector/booster_.txt", "selector/state.json"}
+    expected = {"README.md", "dhd_selector.json", "report.json", *data}
     assert pushed.keys() - {".gitattributes"} == expected
     assert all(pushed[path] == (folder / path).read_bytes() for path in expected)
     assert "selector/booster_.txt" in hub.repos["org/again"].commits[hub.repos["org/again"].refs["v1"]]
