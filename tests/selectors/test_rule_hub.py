@@ -146,7 +146,7 @@ def test_what_cannot_be_loaded(hub: HubStub, folder: Path) -> None:
     hub.repos["org/old"] = Repo(private=False, folder="")
     hub.repos["org/old"].commit("main", {"dhd_selector.json": manifest(folder, feature_version="0")})
     hub.repos["org/hostile"] = Repo(private=False, folder="")
-    outside = manifest(folder, files={"../../../home/.bashrc": "0"})
+    outside = manifest(folder, files={"../../../outside.txt": "0"})
     hub.repos["org/hostile"].commit("main", {"dhd_selector.json": outside})
     out = child(
         hub,
@@ -161,7 +161,7 @@ attempt(lambda: Selector.from_pretrained("org/rule@v9"))
     assert "failed: no such saved rule, or it is private and this token may not see it" in out[0]
     assert "the saved rule has no dhd_selector.json, so dhd-labels did not make it. Make one with" in out[1]
     assert "'feature_version' of" in out[2] and "must be" in out[2] and "got '0'" in out[2]
-    assert "must have plain names, got '../../../home/.bashrc'" in out[3]
+    assert "must have plain names, got '../../../outside.txt'" in out[3]
     assert out[4].startswith("DhdError: There is no saved rule 'nowhere'. Make one with")
     assert out[5].startswith("DhdError: There is no saved rule 'a/b/c'.")
     assert "there is no such revision" in out[6]
