@@ -21,6 +21,9 @@ from dhd_labels.errors import DhdError
 
 REQUIRED = frozenset({"rows", "load", "licences", "excluded", "limits", "columns"})
 """Sections that come back when a person deletes them: what nobody should use the data without."""
+PLACEHOLDER = "DATASET"
+"""What the examples of a card that is not on the Hub call the data set."""
+_EXAMPLES = frozenset({"load", "train", "results"})
 _OURS = ("configs", "dataset_info", "size_categories", KEY)
 _LICENCE = ("license", "license_name", "license_link")
 _UNITED = ("language", "tags", "task_categories")
@@ -68,6 +71,18 @@ def seal(header: Mapping[str, Any], body: str) -> str:
     written = {name: header[name] for name in ("pretty_name", "license") if name in header}
     ours = {**header.get(KEY, {}), "sections": [p.name for p in pieces if p.name], "written": written}
     return _joined({**header, KEY: ours}, pieces)
+
+
+def addressed(card: str, repo: str) -> str:
+    """Return a generated card whose examples name the repository where the card of a folder says `DATASET`."""
+    header, body = _split(_plain(card))
+    pieces = [
+        _Piece(text := p.text.replace(PLACEHOLDER, repo), p.name, _digest(text))
+        if p.name in _EXAMPLES and p.as_generated
+        else p
+        for p in _pieces(body)
+    ]
+    return _joined(header, pieces)
 
 
 def merge_card(fresh: str, there: str | None) -> MergedCard:

@@ -92,7 +92,8 @@ assert decisions(Selector.from_pretrained("org/again@v1")) == decisions(rule)
     assert hub.commits("org/rule", "models") == 1
     assert bool(repo.lfs) == (lfs_above == 1000)
     pushed = repo.commits[repo.refs["main"]]
-    expected = {"README.md", "dhd_selector.json", "report.json", "selector/booster_.txt", "selector/state.json"}
+    data = {"selector/arrays.safetensors", "selector/booster_.txt", "selector/state.json"}
+    expected = {"README.md", "dhd_selector.json", "report.json", *data}
     assert pushed.keys() - {".gitattributes"} == expected
     assert all(pushed[path] == (folder / path).read_bytes() for path in expected)
     assert "selector/booster_.txt" in hub.models["org/again"].commits[hub.models["org/again"].refs["v1"]]
@@ -145,7 +146,7 @@ def test_what_cannot_be_loaded(hub: HubStub, folder: Path) -> None:
     hub.models["org/old"] = Repo(private=False)
     hub.models["org/old"].commit("main", {"dhd_selector.json": manifest(folder, feature_version="0")})
     hub.models["org/hostile"] = Repo(private=False)
-    outside = manifest(folder, files={"../../../home/.bashrc": "0"})
+    outside = manifest(folder, files={"../../../outside.txt": "0"})
     hub.models["org/hostile"].commit("main", {"dhd_selector.json": outside})
     out = child(
         hub,
@@ -160,7 +161,7 @@ attempt(lambda: Selector.from_pretrained("org/rule@v9"))
     assert "failed: no such saved rule, or it is private and this token may not see it" in out[0]
     assert "the saved rule has no dhd_selector.json, so dhd-labels did not make it. Make one with" in out[1]
     assert "'feature_version' of" in out[2] and "must be" in out[2] and "got '0'" in out[2]
-    assert "must have plain names, got '../../../home/.bashrc'" in out[3]
+    assert "must have plain names, got '../../../outside.txt'" in out[3]
     assert out[4].startswith("DhdError: There is no saved rule 'nowhere'. Make one with")
     assert out[5].startswith("DhdError: There is no saved rule 'a/b/c'.")
     assert "there is no such revision" in out[6]
