@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from dhd_selectors.base import FloatArray
 
@@ -69,6 +70,12 @@ def fit_ridge(X: FloatArray, y: FloatArray, weight: FloatArray) -> Linear:
         y: (n,) finite targets.
         weight: (n,) positive weights.
     """
+    # One thread: for so few features others only wait, and sums that several threads add up differ in their last bit.
+    with threadpool_limits(limits=1, user_api="blas"):
+        return _fit_ridge(X, y, weight)
+
+
+def _fit_ridge(X: FloatArray, y: FloatArray, weight: FloatArray) -> Linear:
     scale, share = fit_scale(X, weight), weight / weight.sum()
     d = X.shape[1]
     mean, products, with_target = np.zeros(d), np.zeros((d, d)), np.zeros(d)
