@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 ROWS_A_GROUP = 10_000
+ROWS_AT_ONCE = 1_000
+"""Rows that wait as Python objects, before Arrow holds them in a tenth of the memory."""
 ROWS_A_FILE = 250_000
 """Rows of a config, split and part that one file holds at most; what a file holds depends on its part alone."""
 _NOTHING: Mapping[str, Any] = {}
@@ -232,7 +234,8 @@ class _Shards:
         self._folder, self._of, self._split, self._part = folder, of, split, part
         self._waiting: list[Row] = []
         self._numbers: list[int] = []
-        self._rows = 0
+        self._tables: list[pa.Table] = []
+        self._rows = self._converted = 0
         self._path = ""
         self._writer: pq.ParquetWriter | None = None
         self.sha256: dict[str, str] = {}
@@ -241,8 +244,10 @@ class _Shards:
         """Take the row that was just counted."""
         self._waiting.append(row)
         self._numbers.append(self._of.rows - 1)
-        if len(self._waiting) == ROWS_A_GROUP:
+        if self._converted + len(self._waiting) == ROWS_A_GROUP:
             self._flush()
+        elif len(self._waiting) == ROWS_AT_ONCE:
+            self._convert()
 
     def close(self) -> None:
         """Write what waits and complete the last file."""
@@ -255,15 +260,23 @@ class _Shards:
             with suppress(OSError):
                 self._writer.close()
 
+    def _convert(self) -> None:
+        if self._waiting:
+            names = [f"Row {number} of {self._of.config}" for number in self._numbers]
+            self._tables.append(arrow_table(self._waiting, self._of.columns, self._of.schema, names))
+            self._converted += len(self._waiting)
+        self._waiting, self._numbers = [], []
+
     def _flush(self) -> None:
         """Write the waiting rows as one row group, in the next file once this one is full."""
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        if not self._waiting:
+        self._convert()
+        if not self._tables:
             return
-        names = [f"Row {number} of {self._of.config}" for number in self._numbers]
-        table = arrow_table(self._waiting, self._of.columns, self._of.schema, names)
-        self._waiting, self._numbers = [], []
+        table = pa.concat_tables(self._tables).combine_chunks()
+        self._tables, self._converted = [], 0
         if self._rows and self._rows + table.num_rows > ROWS_A_FILE:
             self._complete()
         if self._writer is None:
