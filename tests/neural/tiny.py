@@ -16,6 +16,7 @@ def tiny_encoder(folder: Path, *, layers: int = 2, width: int = 32) -> str:
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
     from dhd_labels.simulate import texts
+    from dhd_selectors.transformer.encoder import quiet
 
     controls = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     backend = Tokenizer(WordPiece(unk_token="[UNK]"))
@@ -32,5 +33,6 @@ def tiny_encoder(folder: Path, *, layers: int = 2, width: int = 32) -> str:
         torch.manual_seed(0)
         model = BertModel(config)
         model.embeddings.word_embeddings.weight.data.normal_(0, 1)
-    model.save_pretrained(folder)
+    with quiet():
+        model.save_pretrained(folder)
     return str(folder)

@@ -139,7 +139,7 @@ def main() -> int:
             tiny = tiny_encoder(Path(made, "tiny"))
             good.append(calibration(folder, tiny, options.runs, 40, options.jobs, learning_rate=1e-3))  # type: ignore[arg-type]
         if "minilm" in wanted:
-            good.append(calibration(folder, MINILM, 20, 30, options.jobs, epochs=1, max_length=64))
+            good.append(calibration(folder, MINILM, options.runs, 30, options.jobs, epochs=1, max_length=64))
         if "wording" in wanted:
             good.append(wording(folder, options.problems, options.seed, options.jobs))
     return 0 if all(good) else 1
