@@ -76,13 +76,14 @@ def seal(header: Mapping[str, Any], body: str) -> str:
 def addressed(card: str, repo: str) -> str:
     """Return a generated card whose examples name the repository where the card of a folder says `DATASET`."""
     header, body = _split(_plain(card))
-    pieces = [
-        _Piece(text := p.text.replace(PLACEHOLDER, repo), p.name, _digest(text))
-        if p.name in _EXAMPLES and p.as_generated
-        else p
-        for p in _pieces(body)
-    ]
-    return _joined(header, pieces)
+    return _joined(header, [_addressed(piece, repo) for piece in _pieces(body)])
+
+
+def _addressed(piece: _Piece, repo: str) -> _Piece:
+    if piece.name not in _EXAMPLES or not piece.as_generated:
+        return piece
+    text = piece.text.replace(PLACEHOLDER, repo)
+    return _Piece(text, piece.name, _digest(text))
 
 
 def merge_card(fresh: str, there: str | None) -> MergedCard:

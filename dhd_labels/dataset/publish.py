@@ -10,13 +10,14 @@ A token is read where the Hub's own tools keep it and is never printed: errors a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dhd_labels.dataset.compare import compare
 from dhd_labels.dataset.header import CARD_NAME
 from dhd_labels.dataset.hub import explain, is_network_error, parse_repo
+from dhd_labels.dataset.merge import addressed
 from dhd_labels.dataset.push_plan import Local, Plan, PushFile, card_diff, marks_of, planned, read_folder, some
 from dhd_labels.dataset.remote import (
     Remote,
@@ -126,6 +127,7 @@ def push(
             f"A pull request goes to 'main', so --create-pr cannot go with --revision {revision!r}. Drop one."
         )
     local = read_folder(dataset_dir)
+    local = replace(local, card=addressed(local.card, repo))
     target = _Target(HfApi(), repo, revision, private, create_pr, replace_card)
     if dry_run:
         return target.rehearse(local)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dhd_labels.dataset import card
 from dhd_labels.dataset.header import parse_header
 from dhd_labels.dataset.licences import STRICTNESS, Overall, overall
-from dhd_labels.dataset.merge import REQUIRED, merge_card, read_header, seal
+from dhd_labels.dataset.merge import REQUIRED, addressed, merge_card, read_header, seal
 from dhd_labels.errors import DhdError
 from dhd_labels.report.table import Table
 from tests.dataset.samples import facts, licensed
@@ -309,3 +309,14 @@ def test_the_overall_licence_asks_for_all_that_the_parts_ask_for(parts: list[str
 )
 def test_overall_licences(parts: tuple[str, ...], whole: Overall) -> None:
     assert overall(parts) == whole
+
+
+def test_the_examples_of_a_pushed_card_name_the_repository() -> None:
+    text = OLD
+    there = addressed(text, "me/demo")
+    assert 'load_dataset("me/demo"' in there
+    assert "--labels me/demo" in there
+    assert merge_card(there, there).text == there
+    assert merge_card(addressed(text, "me/demo"), there).kept == ()
+    edited = text.replace("With `streaming=True`", "Edited: with `streaming=True`")
+    assert 'load_dataset("DATASET"' in addressed(edited, "me/demo"), "a person's text stays as it is"

@@ -127,7 +127,9 @@ def test_tokens_and_refusals(hub: HubStub, folder: Path) -> None:
     assert "the token is not valid (401)" in child(hub, folder, push, token="hf_wrongwrongwrong")[0]
     hub.read_only = True
     refused = child(hub, folder, push)[0]
-    assert refused.startswith("DhdError: Pushing to the model 'org/rule' failed: the token may not do this (403; it says: ")
+    assert refused.startswith(
+        "DhdError: Pushing to the model 'org/rule' failed: the token may not do this (403; it says: "
+    )
     assert child(hub, folder, 'attempt(lambda: push_folder(folder, "rule"))')[0].startswith(
         "DhdError: The repository must"
     )
