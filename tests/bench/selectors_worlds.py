@@ -31,7 +31,7 @@ from dhd_selectors.policy import load_policy
 from training.crossfit import Decisions, cross_fit
 from training.data import load_data, main_groups
 from training.estimands import make_folds
-from training.gain import bootstrap_interval
+from training.gain import interval
 
 SPLITS = ("train", "validation", "test")
 SELECTORS = ("lgbm", "logistic", "learned-correct", "oracle-correct", "random")
@@ -87,10 +87,7 @@ def _world(name: str, seed: int, selectors: Sequence[str], problems: int) -> dic
     drawn = {s: _drawn(decisions) for s, decisions in made.items()}
     runs = {}
     for s, decisions in made.items():
-        above = (
-            s != COMPARED in drawn
-            and bootstrap_interval(drawn[s] - drawn[COMPARED], np.random.default_rng(seed))[0] > 0
-        )
+        above = s != COMPARED in drawn and _above(drawn[s] - drawn[COMPARED], seed)
         runs[s] = Run(100 * float(drawn[s].mean()), 100 * _true(decisions, value), expected, above)
     return runs
 
@@ -100,6 +97,11 @@ def _drawn(decisions: Decisions) -> FloatArray:
     each = np.arange(len(decisions.pool))
     gain: FloatArray = decisions.success[each, decisions.action] - decisions.success[each, FULL]
     return gain[np.argsort(decisions.pool)]
+
+
+def _above(differences: FloatArray, seed: int) -> bool:
+    low, _ = interval(differences, np.ones_like(differences), np.random.default_rng(seed))
+    return low is not None and low > 0
 
 
 def _true(decisions: Decisions, value: FloatArray) -> float:
