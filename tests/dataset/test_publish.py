@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from dhd_labels.dataset.merge import addressed
 from dhd_labels.dataset.publish import push
 from dhd_labels.errors import DhdError
 from tests.dataset.samples import child, row, rows, write
@@ -39,7 +40,9 @@ for config in ("messages", "replays", "problems"):
     assert bool(repo.lfs) == (lfs_above == 1000)
     pushed = repo.commits[repo.refs["main"]]
     assert "secret.txt" not in pushed
-    assert all(pushed[path] == (labels / path).read_bytes() for path in pushed if path != ".gitattributes")
+    sent = {path: (labels / path).read_bytes() for path in pushed if path != ".gitattributes"}
+    sent["README.md"] = addressed(sent["README.md"].decode(), "org/labels").encode()
+    assert {path: pushed[path] for path in sent} == sent
 
 
 def test_public_branch_pull_request_and_repeated_push(hub: HubStub, client: Clients, labels: Path) -> None:
