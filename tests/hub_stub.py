@@ -25,9 +25,10 @@ Files = dict[str, bytes]
 
 @dataclass
 class Repo:
-    """One data set repository: its commits by id, its branches and pull requests, and which files are LFS."""
+    """One repository: its commits by id, its branches and pull requests, and which files are LFS."""
 
     private: bool
+    folder: str = "datasets/"  # where its page is; "" for a model
     commits: dict[str, Files] = field(default_factory=dict)
     refs: dict[str, str] = field(default_factory=dict)
     lfs: set[str] = field(default_factory=set)
@@ -187,11 +188,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._may_write()
         asked = self._json()
         name = "/".join(filter(None, (asked.get("organization", "stub-user"), asked["name"])))
-        url = f"{self.hub.endpoint}/datasets/{name}"
+        folder = "datasets/" if asked.get("type") == "dataset" else ""
+        url = f"{self.hub.endpoint}/{folder}{name}"
         if name in self.hub.repos:
-            return self._send(409, {"error": "You already created this dataset repo", "url": url})
+            return self._send(409, {"error": "You already created this repo", "url": url})
         private = asked.get("private", asked.get("visibility") == "private")
-        self.hub.repos[name] = Repo(bool(private))
+        self.hub.repos[name] = Repo(bool(private), folder)
         self.hub.repos[name].commit("main", {".gitattributes": b"*.parquet filter=lfs\n"})
         return self._send(200, {"url": url, "name": name})
 
@@ -238,7 +240,7 @@ class _Handler(BaseHTTPRequestHandler):
         as_pr = self.query.get("create_pr") == ["1"]
         ref = f"refs/pr/{1 + sum(r.startswith('refs/pr/') for r in repo.refs)}" if as_pr else revision
         oid = repo.commit(ref, files)
-        url = f"{self.hub.endpoint}/datasets/{name}"
+        url = f"{self.hub.endpoint}/{repo.folder}{name}"
         pr = {"pullRequestUrl": f"{url}/discussions/{ref.rpartition('/')[2]}"} if as_pr else {}
         self._send(200, {"success": True, "commitOid": oid, "commitUrl": f"{url}/commit/{oid}", **pr})
 
@@ -327,7 +329,7 @@ def _blob_id(content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
 
-_D = r"/api/datasets/([^/]+/[^/]+)"
+_D = r"/api/(?:datasets|models)/([^/]+/[^/]+)"
 _ROUTES: tuple[tuple[str, str, Callable[..., None]], ...] = (
     ("GET", r"/api/whoami-v2", _Handler.whoami),
     ("POST", r"/api/repos/create", _Handler.create),
@@ -341,7 +343,7 @@ _ROUTES: tuple[tuple[str, str, Callable[..., None]], ...] = (
     ("GET", _D + r"/refs", _Handler.refs),
     ("GET", _D + r"/tree/([^/]+)", _Handler.tree),
     ("GET", _D + r"/tree/([^/]+)(/)(.+)", _Handler.tree),
-    ("GET HEAD", r"/datasets/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", _Handler.resolve),
-    ("POST", r"/datasets/([^/]+/[^/]+)\.git/info/lfs/objects/batch", _Handler.lfs_batch),
+    ("GET HEAD", r"(?:/datasets)?/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", _Handler.resolve),
+    ("POST", r"(?:/datasets)?/([^/]+/[^/]+)\.git/info/lfs/objects/batch", _Handler.lfs_batch),
     ("PUT", r"/lfs/([0-9a-f]{64})", _Handler.lfs_put),
 )

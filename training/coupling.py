@@ -32,7 +32,7 @@ def coupling(folds: Sequence[Fold], n_pools: int) -> float:
     """Return the variance of an all-or-nothing policy's gain over the naive variance, at least 1.
 
     Args:
-        folds: folds of one split. With repeated splits the ratio hardly changes (1.53 at most for five equal folds).
+        folds: folds of one split. With repeated splits the ratio hardly changes.
         n_pools: pools of the data set.
     """
     train, test = _units(folds, n_pools)

@@ -52,7 +52,7 @@ class LabelData:
     trainable: BoolArray
     """(n_messages,) whether a model may be trained on the row."""
     pools: pd.DataFrame
-    """(n_pools, ...) text columns of each pool: the keys, `problem_id`, `benchmark`, `actor`, `split`."""
+    """(n_pools, ...) text columns of each pool: the keys, `problem_id`, `benchmark`, `actor`, `split`, licence."""
     success: FloatArray
     """(n_pools, 32) mean success of each action over its recorded draws, by the rule for accuracy."""
     recorded: BoolArray
@@ -170,7 +170,7 @@ def assemble(
         pool=pool,
         rows=_rows(pool, slot, pools),
         trainable=messages["train_allowed"].astype("boolean").fillna(False).to_numpy(dtype=np.bool_),
-        pools=pools[[*_POOL_FACTS]].astype(object),
+        pools=pools.reindex(columns=list(_POOL_FACTS)).astype(object),
         success=success,
         recorded=recorded,
         blocks=complete_blocks(replayed, action, replays, screen),
@@ -178,7 +178,8 @@ def assemble(
     )
 
 
-_POOL_FACTS = ("pool_id", "integrator", "order", "problem_id", "benchmark", "actor", "split")
+_LICENCE = ("license", "train_allowed", "commercial_use")
+_POOL_FACTS = ("pool_id", "integrator", "order", "problem_id", "benchmark", "actor", "split", *_LICENCE)
 
 
 def _privileged(messages: pd.DataFrame, pool: IntArray) -> pd.DataFrame:

@@ -3,13 +3,16 @@
     python -m training.fit --selector lgbm --labels data/quickstart
     python -m training.fit --selector drop-wrong --labels ORG/NAME@REVISION --json gains.json
     python -m training.fit --selector hindsight --labels data/quickstart --estimand same-problem
+    python -m training.fit --selector lgbm --labels data/quickstart --out models/lgbm --push ORG/NAME
 
-Cross-fits over the train and validation splits; `--test` fits on both once and judges on the test split.
+Cross-fits over the train and validation splits; `--test` fits on both once and judges on the test split. `--out` and
+`--push` then fit on train and validation once more and save that rule. `training.evaluate` only measures.
 Exit codes: 0 done, 1 nothing useful to report, 2 bad usage or input.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 from collections.abc import Sequence
@@ -25,13 +28,14 @@ from dhd_labels.errors import DhdError, NothingMadeError, did_you_mean
 from dhd_labels.replay.subsets import find_run
 from dhd_selectors.base import needs_labels, uses_text
 from dhd_selectors.policy import POLICY_NAMES, load_policy
-from dhd_selectors.registry import load_selector, selector_names
+from dhd_selectors.registry import load_selector, public_name, selector_names
 from training.data import LabelData, LoadFrame, load_data
 from training.estimands import ESTIMANDS, make_folds
 from training.permission import parse_permissions, with_permissions
 from training.replay import with_replays
 from training.report import Report, measure, write_json
-from training.tables import render, write_report
+from training.share import Measured, Sharing, fit_rule, one_blas_thread, pin, share
+from training.tables import render
 
 FIT_SPLITS = ("train", "validation")
 MAX_SEED = 2**31 - 1
@@ -55,10 +59,17 @@ class FitOptions:
     repeats: int = 1
     allow_training_on: tuple[str, ...] = ()
     replay: str | None = None
+    placebos: bool = True
 
 
 def fit_and_measure(options: FitOptions, load_frame: LoadFrame | None = None) -> Report:
-    """Return the report of one fit.
+    """Return the report of one fit; see `measure_selector`."""
+    return measure_selector(options, load_frame).report
+
+
+@one_blas_thread()
+def measure_selector(options: FitOptions, load_frame: LoadFrame | None = None) -> Measured:
+    """Cross-fit a selector and measure its gain.
 
     Args:
         options: names are checked before any data are read.
@@ -78,8 +89,18 @@ def fit_and_measure(options: FitOptions, load_frame: LoadFrame | None = None) ->
     splits = [make_folds(data, options.estimand, (options.seed, r), test=options.test) for r in range(options.repeats)]
     if run is not None:
         data, splits = with_replays(run, selector, policy, data, splits, options.seed)
-    names = (options.selector, options.estimand, options.policy)
-    return measure(selector, policy, data, splits, names=names, seed=options.seed, jobs=options.jobs)
+    names = (public_name(options.selector), options.estimand, options.policy)
+    report = measure(
+        selector,
+        policy,
+        data,
+        splits,
+        names=names,
+        seed=options.seed,
+        jobs=options.jobs,
+        with_placebos=options.placebos,
+    )
+    return Measured(report, selector, policy, data)
 
 
 def prepare(options: FitOptions, load_frame: LoadFrame | None = None, *, texts: bool) -> LabelData:
@@ -104,7 +125,13 @@ def prepare(options: FitOptions, load_frame: LoadFrame | None = None, *, texts: 
 
 @app.command()
 def command(
-    selector: Annotated[str, typer.Option(help=f"One of {', '.join(selector_names())}, or an installed one.")],
+    selector: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME|MODULE:CLASS|FILE.py:CLASS",
+            help=f"One of {', '.join(selector_names())}, or a class of yours, importable or in a file.",
+        ),
+    ],
     labels: Annotated[str, typer.Option(metavar="DIR_OR_HUB_ID[@REV]", help="Data set of labels.")],
     estimand: Annotated[str, typer.Option(help=f"What is estimated: {', '.join(ESTIMANDS)}.")] = "unseen-problem",
     policy: Annotated[str, typer.Option(help=f"What is shown: {', '.join(POLICY_NAMES)}.")] = "remove-worst",
@@ -113,8 +140,9 @@ def command(
     jobs: Annotated[int, typer.Option(min=1, help="Threads; the result does not depend on them.")] = 1,
     json: Annotated[Path | None, typer.Option(metavar="F", help="Also write the result as JSON.")] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="D", help="Also write report.json, report.md and a figure.")
+        Path | None, typer.Option(metavar="DIR", help="Fit once more on all; save the rule, report and figure here.")
     ] = None,
+    placebos: Annotated[bool, typer.Option(help="Fit the placebos too: four times the time of the selector.")] = True,
     test: Annotated[bool, typer.Option("--test", help="Fit on train and validation, judge on test.")] = False,
     allow_training_on: Annotated[
         list[str] | None,
@@ -124,6 +152,8 @@ def command(
         str | None,
         typer.Option(metavar="RUN_DIR_OR_CONFIG", help="Ask this run's integrator for chosen subsets not recorded."),
     ] = None,
+    push: Annotated[str | None, typer.Option(metavar="ORG/NAME", help="Push that rule to the Hub, as a model.")] = None,
+    public: Annotated[bool, typer.Option("--public", help="Let everyone see the pushed rule.")] = False,
 ) -> None:
     """Fit a selector on trajectory values and print its gain on problems that it has not seen."""
     options = FitOptions(
@@ -135,19 +165,28 @@ def command(
         jobs=min(jobs, os.cpu_count() or 1),  # more threads than cores only wait for each other
         test=test,
         repeats=repeats,
+        placebos=placebos,
         allow_training_on=tuple(allow_training_on or ()),
         replay=replay,
     )
+    _check(options)
     if json is not None:
         check_writable(json)
+    sharing = Sharing(out, push, public)
+    sharing.check(load_selector(selector))
+    source = pin(labels) if sharing else None
     if out is not None:
         check_writable(out / "report.json", "folder of --out")
-    report = fit_and_measure(options)
-    render(report, console())
+    if source is not None:
+        options = dataclasses.replace(options, labels=source.labels)
+    made = measure_selector(options)
+    render(made.report, console())
     if json is not None:
-        write_json(report, json)
-    if out is not None:
-        write_report(report, out)
+        write_json(made.report, json)
+    if source is not None:
+        rule = None if made.report.privileged else fit_rule(made, source, parse_permissions(options.allow_training_on))
+        for line in share(rule, made.data, made.report, sharing):
+            console().print(line, markup=False)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

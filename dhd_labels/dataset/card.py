@@ -126,7 +126,7 @@ def render(facts: CardFacts) -> str:
         jinja2.UndefinedError: the template names a field that there is not.
     """
     header = _header(metadata(facts))
-    body = _environment().from_string(_template(TEMPLATE)).render(_fields(facts))
+    body = environment().from_string(template(TEMPLATE)).render(_fields(facts))
     return plain_text(f"---\n{header}\n---\n\n{body}")
 
 
@@ -209,15 +209,15 @@ def _size(rows: int) -> str:
     return next((name for limit, name in _SIZES if rows < limit), "10M<n<100M")
 
 
-def _template(name: str) -> str:
-    """Return a template from the installed package, or from `cards/` of a checkout."""
+def template(name: str) -> str:
+    """Return a template of `cards/`, from the installed package or from a checkout."""
     packaged = resources.files("dhd_labels") / "cards" / name
     if packaged.is_file():
         return packaged.read_text(encoding="utf-8")
     return (Path(__file__).parents[2] / "cards" / name).read_text(encoding="utf-8")
 
 
-def _environment() -> jinja2.Environment:
+def environment() -> jinja2.Environment:
     """Return an environment where an unknown field is an error and all that is printed is escaped."""
     return jinja2.Environment(  # noqa: S701  (HTML is escaped by `escape`, with Markdown)
         undefined=jinja2.StrictUndefined,

@@ -50,14 +50,21 @@ def parse_repo(text: str) -> str:
     return ref.repo
 
 
-def explain(error: BaseException, what: str) -> str:
-    """Say in one sentence why a Hub request about `what` failed, and what to do. Never quotes the request."""
+def explain(error: BaseException, what: str, kind: str = "data set", marker: str = "README.md") -> str:
+    """Say in one sentence why a Hub request about `what` failed, and what to do. Never quotes the request.
+
+    Args:
+        error: what the Hub's libraries raised.
+        what: what was being done.
+        kind: what the repository is, for people.
+        marker: the file by which a repository of ours is known.
+    """
     from huggingface_hub import constants, errors
 
     if isinstance(error, errors.OfflineModeIsEnabled):
         return f"{what} needs the Hub, but HF_HUB_OFFLINE is set. Unset it, or use a local folder."
     if isinstance(error, errors.HfHubHTTPError):
-        return f"{what} failed: {_explain_status(error)}"
+        return f"{what} failed: {_explain_status(error, kind, marker)}"
     if is_network_error(error):
         return (
             f"{what} failed: the Hub at {constants.ENDPOINT} cannot be reached ({type(error).__name__}). "
@@ -81,21 +88,21 @@ def is_network_error(error: BaseException) -> bool:
     return bool(names & {"TransportError", "ConnectionError", "TimeoutError"})
 
 
-def _explain_status(error: BaseException) -> str:
+def _explain_status(error: BaseException, kind: str, marker: str) -> str:
     from huggingface_hub import errors
 
     response = getattr(error, "response", None)
     status = getattr(response, "status_code", None)
     if isinstance(error, errors.GatedRepoError):
-        return "the data set is gated. Ask for access on its page, then log in with `hf auth login`."
+        return f"the {kind} is gated. Ask for access on its page, then log in with `hf auth login`."
     if isinstance(error, errors.RevisionNotFoundError):
         return "there is no such revision. Name an existing branch, tag or commit."
     if isinstance(error, errors.EntryNotFoundError):
-        return "the data set has no README.md, so dhd-labels did not make it."
+        return f"the {kind} has no {marker}, so dhd-labels did not make it."
     if status == 401 and not isinstance(error, errors.RepositoryNotFoundError):
         return "the token is not valid (401). Log in with `hf auth login`, or set HF_TOKEN to a valid token."
     if isinstance(error, errors.RepositoryNotFoundError):
-        return "no such data set, or it is private and this token may not see it. Check the name and `hf auth whoami`."
+        return f"no such {kind}, or it is private and this token may not see it. Check the name and `hf auth whoami`."
     if status == 403:
         return "the token may not do this (403). Use a token with write access to that organisation."
     said = " ".join(str(getattr(error, "server_message", None) or "").split())[:300]
@@ -106,22 +113,32 @@ def _explain_status(error: BaseException) -> str:
 def quiet() -> Iterator[None]:
     """Keep the Hub's libraries from drawing bars and from logging failures that we report ourselves."""
     import datasets
+
+    bars, level = datasets.utils.are_progress_bars_disabled(), datasets.utils.logging.get_verbosity()
+    datasets.disable_progress_bars()
+    datasets.utils.logging.set_verbosity(datasets.utils.logging.CRITICAL)
+    try:
+        with quiet_hub():
+            yield
+    finally:
+        datasets.utils.logging.set_verbosity(level)
+        if not bars:
+            datasets.enable_progress_bars()
+
+
+@contextmanager
+def quiet_hub() -> Iterator[None]:
+    """Do the same for the client of the Hub alone, without importing `datasets`."""
     from huggingface_hub.utils import logging as hub_logging
     from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
-    hub_bars, bars = not are_progress_bars_disabled(), datasets.utils.are_progress_bars_disabled()
-    level, hub_level = datasets.utils.logging.get_verbosity(), hub_logging.get_verbosity()
-    datasets.disable_progress_bars()
-    datasets.utils.logging.set_verbosity(datasets.utils.logging.CRITICAL)
+    bars, level = not are_progress_bars_disabled(), hub_logging.get_verbosity()
     hub_logging.set_verbosity(logging.ERROR)
-    if hub_bars:
+    if bars:
         disable_progress_bars()
     try:
         yield
     finally:
-        datasets.utils.logging.set_verbosity(level)
-        hub_logging.set_verbosity(hub_level)
-        if not bars:
-            datasets.enable_progress_bars()
-        if hub_bars:
+        hub_logging.set_verbosity(level)
+        if bars:
             enable_progress_bars()

@@ -6,7 +6,8 @@ what the integrator could see. `predict_value` returns one prediction a message;
 predictions into an arm.
 
 A selector is any object with `get_params`, `fit` and `predict_value` (see `dhd_selectors.base.Selector`);
-find one by name with `load_selector`.
+find one by name with `load_selector`. `Selector.from_pretrained` loads a saved one with its policy and thresholds, a
+`dhd_selectors.saving.DecisionRule`; `docs/selectors.md` shows the way.
 """
 
 from dhd_selectors.base import Selector

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,11 @@ import pandas as pd
 
 from dhd_labels.errors import DhdError, did_you_mean
 from dhd_labels.records import CONTENT_FIELDS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dhd_selectors.saving import DecisionRule
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -45,8 +50,18 @@ POOL_COLUMN = "pool"
 """The column of X that is equal for messages of one pool, for selectors with `uses_text`."""
 
 
+class _Loads(type(Protocol)):  # type: ignore[misc]
+    """Gives `Selector` its loader, which is no part of what a selector has to have."""
+
+    def from_pretrained(cls, source: str | Path, *, selector: str | type | None = None) -> DecisionRule:
+        """Load a saved selector, with its policy and thresholds; see `DecisionRule.from_pretrained`."""
+        from dhd_selectors.saving import DecisionRule
+
+        return DecisionRule.from_pretrained(source, selector=selector)
+
+
 @runtime_checkable
-class Selector(Protocol):
+class Selector(Protocol, metaclass=_Loads):
     """A scikit-learn style estimator of trajectory values.
 
     The constructor stores its parameters and does nothing else; `fit` validates and returns self; fitted
@@ -102,7 +117,7 @@ class Selector(Protocol):
 
 def selector_name(selector: Selector) -> str:
     """Return the class name, for messages to people."""
-    return type(selector).__name__
+    return str(type(selector).__name__)
 
 
 def requires(selector: Selector, *, fitting: bool) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ messages (`build_features`) get the same numbers.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -347,7 +348,7 @@ def _read_question(question: str) -> tuple[int, frozenset[str], frozenset[str], 
 def _of_confidence(message: Visible) -> dict[str, float]:
     level = CONFIDENCE_RANK.get(message.confidence_level)
     value = message.confidence_value
-    known = bool(np.isfinite(value))
+    known = math.isfinite(value)
     return {
         "confidence_words": len(text.words(message.confidence_text)),
         "has_confidence_level": level is not None,

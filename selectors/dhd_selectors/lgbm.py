@@ -75,7 +75,7 @@ class LightGBMSelector(BaseEstimator):  # type: ignore[misc]  # scikit-learn shi
 
         target = np.asarray(y, dtype=np.float64)
         known = with_target(self, target)
-        matrix, target = X.to_numpy(dtype=np.float64)[known], target[known]
+        matrix, target = (X if known.all() else X[known]).to_numpy(dtype=np.float64), target[known]
         weight = np.ones(len(target)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)[known]
         self.linear_ = fit_ridge(matrix, target, weight)
         parameters = self._parameters(len(target))

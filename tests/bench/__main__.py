@@ -16,12 +16,14 @@ from dhd_labels.replay.run import run
 from dhd_labels.report.table import Table
 from tests.bench.exact import bootstrap, exact
 from tests.bench.grading import hostile, speed
+from tests.bench.keep import keep
 from tests.bench.memory import memory
 from tests.bench.outside import outside
 from tests.bench.plan import planning
 from tests.bench.ray_rows import ray_rows
 from tests.bench.screened import effects, null, screened
 from tests.bench.selectors import selectors
+from tests.bench.selectors_worlds import selectors_worlds
 from tests.bench.slots import slots
 
 
@@ -63,8 +65,8 @@ def overhead() -> Table:
 
 
 if __name__ == "__main__":
-    machinery = (overhead, outside, slots, memory, planning, ray_rows, speed, hostile, selectors)
+    machinery = (overhead, outside, slots, memory, planning, ray_rows, speed, hostile, selectors, keep)
     chosen = sys.argv[1:]
-    for measure in (*machinery, exact, bootstrap, screened, null, effects):
+    for measure in (*machinery, exact, bootstrap, screened, null, effects, selectors_worlds):
         if not chosen or measure.__name__ in chosen:
             Console(width=120).print(measure().to_rich())

@@ -1,6 +1,7 @@
 """What selectors attain in the simulated worlds, on problems never seen, over seeds.
 
-    python -m tests.bench.selectors_worlds --seeds 6 reasoning
+    python -m tests.bench selectors_worlds
+    python -m tests.bench.selectors_worlds --seeds 6 reasoning mixed
     python -m tests.bench.selectors_worlds --seeds 20 --selectors lgbm,learned-correct correctness
 
 Gains over keep-all in points. `true` scores the same decisions by the true success probabilities of the simulator,
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +34,7 @@ from training.estimands import make_folds
 from training.gain import bootstrap_interval
 
 SPLITS = ("train", "validation", "test")
-SELECTORS = ("lgbm", "logistic", "learned-correct", "oracle-correct", "drop-wrong", "consensus", "confidence", "random")
+SELECTORS = ("lgbm", "logistic", "learned-correct", "oracle-correct", "random")
 COMPARED = "learned-correct"
 
 
@@ -59,6 +61,9 @@ def selectors_worlds(
         for seed in range(1, seeds + 1):
             for selector, run in _world(name, seed, selectors, problems).items():
                 runs[selector].append(run)
+                print(
+                    f"{name} {seed} {selector}: drawn {run.drawn:.2f}, true {run.true:.2f}", file=sys.stderr, flush=True
+                )
         rows += [(name, selector, *_cells(found)) for selector, found in runs.items()]
     columns = ("scenario", "selector", "drawn", "true", "share of the text's ceiling", f"above {COMPARED}")
     return Table(

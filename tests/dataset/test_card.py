@@ -110,7 +110,7 @@ def test_text_of_users_and_models_cannot_act() -> None:
 
 
 def test_an_undefined_field_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(card, "_template", lambda name: "{{ nothing }}")
+    monkeypatch.setattr(card, "template", lambda name: "{{ nothing }}")
     with pytest.raises(jinja2.UndefinedError, match="nothing"):
         card.render(facts(ROWS))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +13,17 @@ from hypothesis import strategies as st
 from dhd_labels.errors import DhdError
 from dhd_selectors import text
 from dhd_selectors.base import POOL_KEYS
-from dhd_selectors.features import FEATURE_NAMES, FEATURES, INPUT_COLUMNS, build_features
+from dhd_selectors.features import (
+    FEATURE_NAMES,
+    FEATURE_VERSION,
+    FEATURES,
+    INPUT_COLUMNS,
+    MESSAGE_COLUMNS,
+    POOLED,
+    Visible,
+    build_features,
+    pool_features,
+)
 
 FORBIDDEN = {"reference", "proposal_correct", "proposal_status", "single_effect", "in_pool_effect"} | {
     "trajectory_value",
@@ -30,6 +42,16 @@ def test_declarations_are_unique_and_documented() -> None:
     assert not FORBIDDEN & set(INPUT_COLUMNS)
     for feature in FEATURES:
         assert set(feature.sources) <= set(INPUT_COLUMNS), feature.name
+        assert feature.cost == "free", "a feature that needs a call has to be asked for by name"
+    sources = {feature.name: feature.sources for feature in FEATURES}
+    assert all(sources[name] == of for name, of in POOLED.items())
+    assert Visible._fields == MESSAGE_COLUMNS
+
+
+def test_other_columns_are_another_version() -> None:
+    """A saved selector says which version of X it reads: with another list of features, raise `FEATURE_VERSION`."""
+    digest = hashlib.sha256("\n".join(FEATURE_NAMES).encode()).hexdigest()[:12]
+    assert (FEATURE_VERSION, digest) == ("2", "56f091bf13d4")
 
 
 def test_shape_types_and_no_nan(messages: pd.DataFrame) -> None:
@@ -76,6 +98,30 @@ def test_only_pool_features_look_at_other_messages(messages: pd.DataFrame) -> No
     whole = build_features(messages)
     for feature in FEATURES:
         assert feature.pool or whole[feature.name].equals(alone[feature.name]), feature.name
+
+
+def visible(messages: pd.DataFrame) -> list[Visible]:
+    """The messages as a caller without a data set has them."""
+    texts = messages[list(MESSAGE_COLUMNS)].astype(object).where(messages[list(MESSAGE_COLUMNS)].notna(), "")
+    rows = texts.assign(
+        slot=messages["slot"].astype(float), confidence_value=messages["confidence_value"].astype(float)
+    )
+    return [Visible(*row) for row in rows.itertuples(index=False)]
+
+
+def test_one_pool_measures_the_same_as_a_data_set(messages: pd.DataFrame) -> None:
+    X = build_features(messages)
+    for start in range(0, len(messages), 5):
+        rows = messages.iloc[start : start + 5].sample(frac=1.0, random_state=start)
+        alone = pool_features(visible(rows))
+        pd.testing.assert_frame_equal(alone, X.loc[rows.index].reset_index(drop=True), check_exact=True)
+    assert pool_features([]).shape == (0, len(FEATURES))
+
+
+def test_many_pools_at_once_measure_the_same(messages: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    X = build_features(messages)
+    monkeypatch.setattr("dhd_selectors.features._POOLS_AT_ONCE", 5)
+    pd.testing.assert_frame_equal(build_features(messages), X, check_exact=True)
 
 
 def test_the_same_pool_under_two_integrators_is_two_pools(messages: pd.DataFrame) -> None:
@@ -146,6 +192,66 @@ def test_counts_of_a_message() -> None:
     assert X["equations"] == 1
     assert X["answer_in_content"] == 1
     assert (X["has_confidence_level"], X["confidence_level"]) == (1, 3)
+
+
+def test_what_a_message_takes_from_the_question() -> None:
+    X = build_features(pool(["40"], ["Take 40 birds from 1,200.0"], "How many birds of 1200 or 40 or 7?")).iloc[0]
+    assert X["question_words"] == 9
+    assert X["question_overlap"] == pytest.approx(2 / 7)  # 40 and birds, of these and take, from, 1, 200, 0
+    assert X["question_numbers"] == pytest.approx(2 / 3)
+    assert (X["has_question"], X["answer_in_question"]) == (1, 1)
+    withheld = build_features(pool(["40"], ["Take 40 birds"])).iloc[0]
+    names = ("has_question", "question_words", "question_overlap", "question_covered", "question_numbers")
+    assert not withheld[[*names, "answer_in_question"]].any()
+
+
+def test_parse_health_and_what_is_checked() -> None:
+    rows = pool(["1"] * 3, ["One. Two!\nThree", "v1.5 is one sentence.", ""])
+    rows["what_to_check"] = ["the total", "compare both sums with the first one", "x = 3"]
+    X = build_features(rows)
+    assert X["sentences"].tolist() == [4, 2, 1]
+    assert X["fields_missing"].tolist() == [2, 2, 3]
+    assert X["check_is_concrete"].tolist() == [0, 1, 1]
+    assert X["check_acts"].tolist() == [0, 1, 0]
+    assert X["pool_fields_missing"].tolist() == pytest.approx([7 / 3] * 3)
+    assert X["fields_missing_over_pool"].tolist() == pytest.approx([-1 / 3, -1 / 3, 2 / 3])
+
+
+def test_kinds_of_words() -> None:
+    idea = "Clearly it is not so, because we must \\frac it? I think it could be."
+    X = build_features(pool(["1"], [idea])).iloc[0]
+    counted = {name: X[name] for name in ("certainty", "negations", "reasons", "commands", "questions", "hedges")}
+    assert counted == {"certainty": 2, "negations": 1, "reasons": 2, "commands": 1, "questions": 1, "hedges": 2}
+
+
+def test_confidence_behind_an_answer() -> None:
+    X = build_features(pool(["1", "1", "2", "", "3"], [""] * 5))  # high, unclear, low, medium, high
+    assert X["answer_confidence"].tolist() == pytest.approx([5 / 9, 5 / 9, 1 / 9, 0, 3 / 9])
+
+
+@pytest.mark.parametrize(
+    ("answer", "content", "named"),
+    [
+        ("B", "so option B holds", 1),
+        ("(B)", "a bad one", 0),
+        ("A", "this is a guess", 0),
+        ("1200", "there are 1,200.0 of them", 1),
+        ("120", "there are 1,200 of them", 0),
+        ("x", "", 0),
+        ("", "anything", 0),
+    ],
+)
+def test_an_answer_that_the_content_names(answer: str, content: str, named: int) -> None:
+    assert build_features(pool([answer], [content]))["answer_in_content"].tolist() == [named]
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.text(), min_size=5, max_size=5), st.text(), st.text())
+def test_any_text_gives_finite_features(ideas: list[str], answer: str, question: str) -> None:
+    rows = pool([answer] * 5, ideas, question)
+    X = build_features(rows)
+    assert np.isfinite(X.to_numpy()).all()
+    pd.testing.assert_frame_equal(pool_features(visible(rows)), X, check_exact=True)
 
 
 @pytest.mark.parametrize(

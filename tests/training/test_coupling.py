@@ -76,3 +76,19 @@ def test_blocks_are_the_units_where_they_are_split() -> None:
         )
         folds.append(Fold(np.arange(3), np.arange(3), learn, judge))
     assert coupling(folds, 3) == pytest.approx(1 + 3 / (np.pi * np.sqrt(5)))
+
+
+@pytest.mark.parametrize(("options", "least", "most"), [(1, 1.45, 1.51), (20, 1.9, 2.05)])
+def test_the_best_of_many_options_comes_near_two(options: int, least: float, most: float) -> None:
+    """The documented limit of the factor: acting by the option that gained most in the other four folds."""
+    n, k = 40_000, 5
+    noise = np.random.default_rng(1).standard_normal((n, k, options))
+    total = np.zeros(n)
+    acted = 0.0
+    for fold in range(k):
+        others = noise.sum(axis=1) - noise[:, fold]
+        best = others.argmax(axis=1)
+        acting = others[np.arange(n), best] > 0
+        total += acting * noise[np.arange(n), fold, best]
+        acted += acting.mean()
+    assert least < (total**2).mean() / acted < most

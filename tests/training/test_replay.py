@@ -110,7 +110,9 @@ def test_a_run_is_found_by_directory_or_config(
             find_run(missing)
 
 
-def test_through_the_command_line(oracle: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_through_the_command_line(
+    oracle: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run, labels = oracle
     out = tmp_path / "gains.json"
     arguments = ["--selector", "drop-wrong", "--labels", str(labels), "--policy", "remove-up-to-2", "--json", str(out)]

@@ -90,7 +90,7 @@ def test_only_what_learns_from_other_folds_is_coupled(data: LabelData, report: R
     assert all(row.coupling == pytest.approx(1.4812, abs=1e-3) for row in report.gains)
     rule = report_of(data, load_selector("drop-wrong"), "drop-wrong")
     coupled = {row.reference for row in rule.gains if row.coupling > 1.0}
-    assert coupled == {"learned-correct", "best-fixed"}
+    assert coupled == {"learned-correct", "oracle-correct", "best-fixed"}
     assert rule.placebos == ()
 
 
@@ -129,6 +129,24 @@ def test_an_upper_bound_says_so_everywhere(data: LabelData, tmp_path: Path) -> N
     page = to_markdown(report, make_figure(report))
     assert "(upper bound)" in page.splitlines()[0]
     assert "(upper bound)" in printed(report)
+
+
+def test_hindsight_on_the_same_problem_is_the_papers_estimator_with_its_folds(data: LabelData) -> None:
+    """Problems have different numbers of blocks, so the mean over folds is not the mean over problems."""
+    from dhd_labels.stats.cross_fit import same_problem_selection
+
+    rng = np.random.default_rng(0)
+    some = dataclasses.replace(data, blocks=data.blocks.where(rng.random(len(data.blocks.pool)) < 0.8))
+    report = report_of(some, load_selector("hindsight"), "hindsight", "same-problem", with_placebos=False)
+    correct = data.labels["proposal_correct"].to_numpy(dtype=float, na_value=-1.0)[data.rows].astype(int)
+    paper = same_problem_selection(some.blocks, correct, rng)
+    folds = paper.folds.sum()
+    rows = {row.reference: row.gain for row in report.gains}
+    over = {row.reference: row.gain for row in report.over_keep_all}
+    assert rows["keep-all"] == pytest.approx(100 * paper.gain["cross_fit"].sum() / folds)
+    assert over["drop-wrong"] == pytest.approx(100 * paper.gain["remove_first_wrong"].sum() / folds)
+    assert over["random"] == pytest.approx(100 * paper.gain["random_of_six"].sum() / folds)
+    assert report.gains[0].coupling == 1.0, "a problem is decided by its own blocks alone"
 
 
 def printed(report: Report) -> str:

@@ -157,7 +157,7 @@ class TransformerSelector(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         save_file({name: value.cpu().contiguous() for name, value in tensors.items()}, folder / WEIGHTS_NAME)
         state = {
             "format": FORMAT,
-            "parameters": self.get_params() | {"checkpoints": None},
+            "parameters": self.get_params() | {"checkpoints": None, "model": None},
             "n_features_in": self.n_features_in_,
             "feature_names": self.feature_names_,
             "offset": self.probe_.offset,
