@@ -28,7 +28,7 @@ def test_the_weights_come_from_the_package_without_a_hub(monkeypatch: pytest.Mon
 def test_learns_words_from_few_messages(rows_of: Callable[..., Any], values_of: Callable[..., Any]) -> None:
     X, new = rows_of(24), rows_of(8, seed=1)
     fitted = TransformerSelector(max_length=64, epochs=1).fit(X, values_of(X, 0.2))
-    assert np.corrcoef(fitted.predict_value(new), values_of(new, 0.0))[0, 1] > 0.8
+    assert np.corrcoef(fitted.predict_value(new), values_of(new, 0.0))[0, 1] > 0.6
 
 
 def test_the_command_line_fits_it(tmp_path: Path) -> None:
