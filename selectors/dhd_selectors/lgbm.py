@@ -78,6 +78,7 @@ class LightGBMSelector(BaseEstimator):  # type: ignore[misc]  # scikit-learn shi
         matrix = X.to_numpy(dtype=np.float64)
         if not known.all():  # a copy of a large matrix takes as long as some trees
             matrix, target = matrix[known], target[known]
+        matrix = np.asfortranarray(matrix)  # one layout, as the last bit of a sum depends on it; that of taken rows
         weight = np.ones(len(target)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)[known]
         self.linear_ = fit_ridge(matrix, target, weight)
         parameters = self._parameters(len(target))
