@@ -23,7 +23,14 @@ Made = Callable[..., Any]
 
 
 def small(tiny: str, **changes: Any) -> TransformerSelector:
-    given = {"model": tiny, "batch_size": 16, "learning_rate": 3e-3, "precision": "float32", "device": "cpu"}
+    given = {
+        "model": tiny,
+        "epochs": 2,
+        "batch_size": 16,
+        "learning_rate": 3e-3,
+        "precision": "float32",
+        "device": "cpu",
+    }
     return TransformerSelector(**given | changes)
 
 
