@@ -23,7 +23,14 @@ Made = Callable[..., Any]
 
 
 def small(tiny: str, **changes: Any) -> TransformerSelector:
-    given = {"model": tiny, "batch_size": 16, "learning_rate": 3e-3, "precision": "float32", "device": "cpu"}
+    given = {
+        "model": tiny,
+        "epochs": 2,
+        "batch_size": 16,
+        "learning_rate": 3e-3,
+        "precision": "float32",
+        "device": "cpu",
+    }
     return TransformerSelector(**given | changes)
 
 
@@ -183,11 +190,11 @@ def test_another_fit_has_another_checkpoint(
     assert len(list(tmp_path.iterdir())) == 2
 
 
-@pytest.mark.parametrize("epochs", [0, 4])
+@pytest.mark.parametrize("epochs", [0, 12])
 def test_a_saved_selector_predicts_the_same(
     epochs: int, tiny: str, X: pd.DataFrame, y: np.ndarray, tmp_path: Path
 ) -> None:
-    fitted = small(tiny, epochs=epochs).fit(X, y)
+    fitted = small(tiny, epochs=epochs, patience=99).fit(X, y)
     assert bool(fitted.best_step_) == bool(epochs)
     fitted.save(tmp_path)
     kinds = {path.suffix for path in tmp_path.rglob("*") if path.is_file()}
@@ -200,7 +207,7 @@ def test_a_saved_selector_predicts_the_same(
 @pytest.mark.parametrize("harm", ["format", "weights", "json", "layers", "nothing"])
 def test_a_broken_folder_is_refused(harm: str, tiny: str, X: pd.DataFrame, y: np.ndarray, tmp_path: Path) -> None:
     if harm != "nothing":
-        small(tiny, epochs=4).fit(X, y).save(tmp_path)
+        small(tiny, epochs=12, patience=99).fit(X, y).save(tmp_path)
     state = tmp_path / "transformer.json"
     if harm == "format":
         state.write_text(json.dumps(json.loads(state.read_text()) | {"format": 99}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 
@@ -12,17 +13,19 @@ def tiny_encoder(folder: Path, *, layers: int = 2, width: int = 32) -> str:
     from tokenizers.models import WordPiece
     from tokenizers.normalizers import BertNormalizer
     from tokenizers.pre_tokenizers import BertPreTokenizer
-    from tokenizers.trainers import WordPieceTrainer
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
     from dhd_labels.simulate import texts
     from dhd_selectors.transformer.encoder import quiet
 
     controls = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    backend = Tokenizer(WordPiece(unk_token="[UNK]"))
+    # Whole words of the simulator, and letters for all others: a trained vocabulary differs from run to run.
+    words = sorted(set(re.findall(r"[a-z]{2,}", repr(vars(texts)).lower())))
+    letters = [chr(code) for code in range(33, 127)]
+    vocabulary = list(dict.fromkeys([*controls, *letters, *(f"##{letter}" for letter in letters), *words]))
+    backend = Tokenizer(WordPiece({token: n for n, token in enumerate(vocabulary)}, unk_token="[UNK]"))
+    backend.add_special_tokens(controls)
     backend.normalizer, backend.pre_tokenizer = BertNormalizer(), BertPreTokenizer()
-    trainer = WordPieceTrainer(vocab_size=800, special_tokens=controls, show_progress=False)
-    backend.train_from_iterator([repr(vars(texts)), "maybe roughly add then carry sum area " * 9], trainer)
     names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), controls, strict=True))
     PreTrainedTokenizerFast(tokenizer_object=backend, **names).save_pretrained(folder)
     config = BertConfig(

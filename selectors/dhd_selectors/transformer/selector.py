@@ -68,7 +68,7 @@ class TransformerSelector(BaseEstimator):  # type: ignore[misc]  # scikit-learn 
         model: str = DEFAULT_MODEL,
         max_length: int = 128,
         trained_layers: int = 2,
-        epochs: int = 2,
+        epochs: int = 1,
         batch_size: int = 32,
         learning_rate: float = 1e-4,
         held_out_share: float = 0.15,

@@ -137,7 +137,7 @@ def main() -> int:
         good = []
         if "tiny" in wanted:
             tiny = tiny_encoder(Path(made, "tiny"))
-            good.append(calibration(folder, tiny, options.runs, 40, options.jobs, learning_rate=1e-3))  # type: ignore[arg-type]
+            good.append(calibration(folder, tiny, options.runs, 40, options.jobs, epochs=2, learning_rate=1e-3))  # type: ignore[arg-type]
         if "minilm" in wanted:
             good.append(calibration(folder, MINILM, options.runs, 30, options.jobs, epochs=1, max_length=64))
         if "wording" in wanted:
