@@ -27,7 +27,7 @@ from dhd_labels.config import RunConfig, load_config
 from dhd_labels.dataset.schema import CONFIGS, features
 from dhd_labels.records import POOL_SIZE
 from dhd_labels.report.table import Table
-from tests.bench.memory import _peak
+from tests.bench.memory import peak
 
 MESSAGES, WHOLE = 10_000, 1_000_000
 """Messages of the short measurement, and of the one that it is extrapolated to."""
@@ -95,7 +95,7 @@ def _step(step: str, messages: int, folder: Path) -> Cost:
     seconds = time.perf_counter() - start
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = time.process_time() + children.ru_utime + children.ru_stime
-    return Cost(seconds, used, max(_peak(), children.ru_maxrss / 1024))
+    return Cost(seconds, used, max(peak(), children.ru_maxrss / 1024))
 
 
 def build(messages: int = MESSAGES, place: Path | None = None) -> Table:

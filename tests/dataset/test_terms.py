@@ -104,7 +104,7 @@ def test_without_texts_the_numbers_and_labels_stay(tmp_path: Path) -> None:
         assert stays.equals(bare.drop(columns=[*gone, "text_withheld"]))
         assert set(bare["text_withheld"]) <= {NO_TEXT, None} and NO_TEXT in set(bare["text_withheld"])
         assert full["text_withheld"].isna().all()
-    messages = load_frame(tmp_path / "none", "messages", schema.SPLITS).assign(answer_type="integer")
+    messages = load_frame(tmp_path / "none", "messages", schema.SPLITS).assign(answer_type="integer", question=None)
     assert (build_features(messages)["has_content"] == 0).all()
     full, bare = (compute(str(tmp_path / name)) for name in ("all", "none"))
     for table, name, policy in (

@@ -68,7 +68,7 @@ def child(hub: HubStub, folder: Path, code: str, token: str | None = TOKEN) -> l
 
 @pytest.mark.parametrize("lfs_above", [1 << 30, 1000], ids=["regular", "lfs"])
 def test_a_pushed_rule_comes_back_with_equal_decisions(hub: HubStub, folder: Path, lfs_above: int) -> None:
-    hub.lfs_above = lfs_above
+    hub.lfs_above, hub.lfs_suffixes = lfs_above, ()
     (folder / "secret.txt").write_text("not part of the rule")
     (folder / "report.json").write_text("{}")
     out = child(

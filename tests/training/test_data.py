@@ -213,6 +213,11 @@ def test_labels_of_another_version_are_refused(tmp_path: Path) -> None:
             load_data(str(tmp_path / "d"), SPLITS)
     retyped = table.set_column(table.schema.get_field_index("n_blocks"), "n_blocks", table["n_blocks"].cast("float64"))
     pq.write_table(retyped, file)
+    with pytest.raises(DhdError, match="SHA-256 is not the one in the card"):
+        load_data(str(tmp_path / "d"), SPLITS)
+    card.write_text(
+        re.sub(r"(?m)^ +\S+\.parquet: [0-9a-f]{64}\n", "", text).replace("  sha256:\n", ""), encoding="utf-8"
+    )
     with pytest.raises(DhdError, match="'n_blocks' of .* must be int32, got float64"):
         load_data(str(tmp_path / "d"), SPLITS)
     pq.write_table(table, file)
