@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dhd_labels.api import build, run
     from dhd_labels.dataset.load import load
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 __all__ = ["__version__", "build", "load", "run"]
 
 
