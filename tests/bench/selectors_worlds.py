@@ -50,7 +50,7 @@ class Run:
 
 def selectors_worlds(
     scenarios: Sequence[str] = ("reasoning",),
-    seeds: int = 6,
+    seeds: int = 2,
     selectors: Sequence[str] = SELECTORS,
     problems: int = 2000,
 ) -> Table:
