@@ -11,7 +11,7 @@ import pytest
 from dhd_labels.__main__ import main
 from dhd_labels.dataset.columns import open_source
 from dhd_labels.dataset.load import load, load_frame
-from dhd_labels.dataset.paper import import_release
+from dhd_labels.dataset.paper import convert, import_release
 from dhd_labels.dataset.publish import push
 from dhd_labels.errors import DhdError, NothingMadeError
 from dhd_labels.stats.command import compute
@@ -68,6 +68,16 @@ def test_a_changed_release_is_read_again(tmp_path: Path, cache: Path) -> None:
     load_frame(release)
     write_release(release, problems=4, seed=1)
     assert len(load_frame(release, "messages", SPLITS)) == 40
+    assert len(list((cache / "dhd_labels").iterdir())) == 2
+
+
+def test_another_conversion_is_not_taken_from_the_cache(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = write_release(tmp_path / "release", problems=2)
+    load(release, "messages")
+    monkeypatch.setattr(convert, "CONVERSION", convert.CONVERSION + 1)
+    load(release, "messages")
     assert len(list((cache / "dhd_labels").iterdir())) == 2
 
 

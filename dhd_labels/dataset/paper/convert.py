@@ -26,6 +26,8 @@ from dhd_labels.replay.plan import FULL_DRAWS
 from dhd_labels.report.table import Table
 from dhd_labels.report.tables import ACCURACY, ResultTally
 
+CONVERSION = 2
+"""Raise it when a release gives other rows than before, so that no cached data set of an older conversion is taken."""
 LICENSE = "other"
 NO_TEXT = "not in the release"
 _UNKNOWN = ("seed", "attempts", "finish_reason")
@@ -93,7 +95,7 @@ def cached_import(folder: Path, cache: Path) -> Path:
                 content = hashlib.file_digest(file, "sha256").hexdigest()
             digest.update(f"{path.relative_to(folder)} {content}\n".encode())
     version = importlib.metadata.version("dhd-labels")
-    target = cache / f"{digest.hexdigest()[:24]}-{version}"
+    target = cache / f"{digest.hexdigest()[:24]}-{version}-{CONVERSION}"
     if read_header(target) is None:
         target.parent.mkdir(parents=True, exist_ok=True)
         import_release(folder, target)
