@@ -213,7 +213,7 @@ def push(
 ) -> None:
     """Publish a data set to the Hugging Face Hub in one commit, then load it back and compare."""
     from dhd_labels.dataset.publish import push as push_dataset
-    from dhd_labels.report.table import Table, visible
+    from dhd_labels.report.table import Table, visible_as_set
 
     result = push_dataset(
         dataset_dir,
@@ -228,7 +228,7 @@ def push(
     screen = console()
     screen.print(Table(f"Files for {repo}", ("path", "state", "bytes", "sha256"), rows).to_rich())
     for line in (*(result.card_diff if dry_run else ()), *result.notes):
-        screen.print(visible(line), markup=False, highlight=False)
+        screen.print(visible_as_set(line), markup=False, highlight=False)
     if dry_run:
         screen.print("Dry run: nothing was sent.")
     else:

@@ -98,7 +98,7 @@ class Withholding:
 
     def __init__(self, problem: Problem, terms: Terms) -> None:
         self._texts, self._shown = terms.texts, terms.shows(problem)
-        self._quotes = None if self._shown or not self._texts else _Quotes(problem)
+        self._quotes = None if self._shown else _Quotes(problem)
 
     def apply(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Return a row without what may not be in it."""

@@ -88,7 +88,12 @@ def _line(cells: tuple[str, ...]) -> str:
 
 def visible(text: str) -> str:
     """Return the text as one line: control characters shown as U+FFFD, invisible formatting dropped."""
-    return " ".join("".join(map(_visible_char, text)).split())
+    return " ".join(visible_as_set(text).split())
+
+
+def visible_as_set(text: str) -> str:
+    """Return `visible` with every space in its place: for text whose indentation means something, such as YAML."""
+    return "".join(map(_visible_char, text))
 
 
 def _visible_char(char: str) -> str:

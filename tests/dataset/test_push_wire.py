@@ -375,6 +375,20 @@ print(*(f"{file.state} {file.path}" for file in result.files), *result.card_diff
     assert "unknown messages/train-all-00000.parquet" in down and "a failure of its own (503" in down
 
 
+def test_the_command_shows_the_card_of_a_dry_run_with_its_indentation(
+    hub: HubStub, client: Clients, labels: Path
+) -> None:
+    code = """
+import sys
+from dhd_labels.__main__ import main
+assert main(["push", sys.argv[1], "--repo", "org/labels", "--dry-run"]) == 0
+"""
+    shown = client.run(code, labels).splitlines()
+    header = re.findall("---\n(.*?)\n---", (labels / "README.md").read_text(), re.DOTALL)[0].splitlines()
+    assert any(line.startswith("    ") for line in header)
+    assert {f"+{line}" for line in header} <= set(shown)
+
+
 def test_a_full_disk_is_named_wherever_it_shows() -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
     assert "no space is left on this disk" in explain(full, "Loading")

@@ -1,18 +1,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from dhd_labels.__main__ import main
 from dhd_labels.dataset.columns import open_source
 from dhd_labels.dataset.load import load, load_frame
-from dhd_labels.dataset.paper import import_release
+from dhd_labels.dataset.paper import convert, import_release
 from dhd_labels.dataset.publish import push
 from dhd_labels.errors import DhdError, NothingMadeError
 from dhd_labels.stats.command import compute
-from tests.dataset.releases import write_part, write_release
+from tests.dataset.releases import problem, write_part, write_release
 
 SPLITS = ("train", "validation", "test")
 
@@ -68,6 +71,16 @@ def test_a_changed_release_is_read_again(tmp_path: Path, cache: Path) -> None:
     assert len(list((cache / "dhd_labels").iterdir())) == 2
 
 
+def test_another_conversion_is_not_taken_from_the_cache(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = write_release(tmp_path / "release", problems=2)
+    load(release, "messages")
+    monkeypatch.setattr(convert, "CONVERSION", convert.CONVERSION + 1)
+    load(release, "messages")
+    assert len(list((cache / "dhd_labels").iterdir())) == 2
+
+
 def test_the_command_writes_a_data_set_that_can_be_pushed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     release, out = write_release(tmp_path / "release"), tmp_path / "out"
     assert main(["import-release", str(release), "--out", str(out)]) == 0
@@ -94,3 +107,31 @@ def test_what_does_not_belong_together_is_named(tmp_path: Path) -> None:
         empty = tmp_path / "empty"
         write_part(empty / "raw" / "jeebench" / "dhd" / "m" / "layer_a" / "part-00000.jsonl", [])
         import_release(empty, tmp_path / "none")
+
+
+def test_rows_are_joined_by_any_id_that_they_share(tmp_path: Path) -> None:
+    layers, loos = zip(*(problem(f"{n}", np.random.default_rng(n)) for n in range(4)), strict=True)
+    nameless = [{k: v for k, v in layer.items() if k != "source_problem_id"} for layer in layers]
+    flat = [{**layer, **loo} for layer, loo in (problem(f"{n}", np.random.default_rng(n), flat=True) for n in range(4))]
+    spellings: dict[str, tuple[Sequence[Any], Sequence[Any]]] = {
+        "uid in both": (nameless, [{**loo, "problem_uid": f"u-{n}"} for n, loo in enumerate(loos)]),
+        "uid is the other's id": ([{**layer, "problem_uid": f"{n}"} for n, layer in enumerate(nameless)], loos),
+        "numbers from 0": tuple([{**row, "source_problem_id": n} for n, row in enumerate(f)] for f in (layers, loos)),
+        "one flat row": (flat, []),
+    }
+    for name, (left, right) in spellings.items():
+        folder = tmp_path / name / "raw" / "jeebench" / "dhd" / "m"
+        write_part(folder / "layer_a" / "part-00000.jsonl", left)
+        write_part(folder / "loo" / "part-00000.jsonl", right)
+        assert import_release(tmp_path / name, tmp_path / f"{name} out").left_out == {}, name
+        messages = load_frame(tmp_path / f"{name} out", "messages", SPLITS)
+        assert len(messages) == 4 * 5 and messages["in_pool_effect"].notna().all(), name
+
+
+def test_files_that_share_no_id_are_refused(tmp_path: Path) -> None:
+    layer, loo = problem("a", np.random.default_rng(0))
+    folder = tmp_path / "raw" / "jeebench" / "dhd" / "m"
+    write_part(folder / "layer_a" / "part-00000.jsonl", [layer])
+    write_part(folder / "loo" / "part-00000.jsonl", [{**loo, "source_problem_id": "jeebench:a"}])
+    with pytest.raises(DhdError, match=r"must share ids, but no row of `layer_a` has 'jeebench:a' \(.*line 1\)"):
+        import_release(tmp_path, tmp_path / "out")

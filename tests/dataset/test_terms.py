@@ -167,6 +167,15 @@ def _terms(one: Problem, unsettled: set[str]) -> Problem:
     return dataclasses.replace(one, commercial_use=None) if one.problem_id in unsettled else one
 
 
+def test_a_reason_that_quotes_the_problem_stays_out_also_of_a_data_set_without_texts() -> None:
+    for one in (withheld(), problem(question=QUESTION)):
+        for said, stays in ((f"recruiter: {QUOTE}", False), ("recruiter: four roles", True)):
+            found = dataclasses.replace(result(one), status="no_roles", reason=said, pool=None)
+            row = rows_of("run", found, "missing", Terms(texts=False))["problems"][0]
+            assert row["question"] is None and row["text_withheld"] == NO_TEXT
+            assert row["pool_reason"] == (said if stays else None)
+
+
 def test_the_command_says_what_stays_out(tmp_path: Path) -> None:
     run(oracle("benchmark.size=3", "protocol.blocks=1"), tmp_path / "run")
     chosen = ("--no-text", "--exclude-noncommercial", "--redistribute-text", "lab-bench")

@@ -15,7 +15,7 @@ from dhd_labels.dataset.card import BenchmarkFacts, CardFacts, ProtocolFacts, Ru
 from dhd_labels.dataset.facts import benchmark_facts
 from dhd_labels.dataset.header import part_name, read_header
 from dhd_labels.dataset.paper.files import Campaign, Line, campaigns, lines
-from dhd_labels.dataset.paper.rows import Counts, Source, problem_key, to_result
+from dhd_labels.dataset.paper.rows import Counts, Source, problem_ids, to_result
 from dhd_labels.dataset.results import results_of
 from dhd_labels.dataset.splits import split_of
 from dhd_labels.dataset.write import DatasetWriter, writing_dataset
@@ -26,6 +26,8 @@ from dhd_labels.replay.plan import FULL_DRAWS
 from dhd_labels.report.table import Table
 from dhd_labels.report.tables import ACCURACY, ResultTally
 
+CONVERSION = 2
+"""Raise it when a release gives other rows than before, so that no cached data set of an older conversion is taken."""
 LICENSE = "other"
 NO_TEXT = "not in the release"
 _UNKNOWN = ("seed", "attempts", "finish_reason")
@@ -93,7 +95,7 @@ def cached_import(folder: Path, cache: Path) -> Path:
                 content = hashlib.file_digest(file, "sha256").hexdigest()
             digest.update(f"{path.relative_to(folder)} {content}\n".encode())
     version = importlib.metadata.version("dhd-labels")
-    target = cache / f"{digest.hexdigest()[:24]}-{version}"
+    target = cache / f"{digest.hexdigest()[:24]}-{version}-{CONVERSION}"
     if read_header(target) is None:
         target.parent.mkdir(parents=True, exist_ok=True)
         import_release(folder, target)
@@ -136,29 +138,57 @@ def _source(campaign: Campaign) -> Source:
 
 def _results(campaign: Campaign, source: Source, counts: Counts) -> Iterator[ProblemResult]:
     """Yield the problems of a campaign in the order of `layer_a`, joined with `loo` by their id."""
-    removals = _by_problem(line for path in campaign.loo for line in lines(path))
+    removals = _Removals(line for path in campaign.loo for line in lines(path))
     seen: dict[str, str] = {}
     for path in campaign.layer_a:
         for line in lines(path):
-            key = problem_key(line)
+            key = problem_ids(line)[0]
             if key in seen:
                 raise DhdError(f"{line.where}: the problem {key!r} must be there once, but it is in {seen[key]} too.")
             seen[key] = line.where
-            yield to_result(line, removals.pop(key, None), source, counts)
-    if removals:
-        counts.add("row of loo without a row of layer_a", len(removals))
+            yield to_result(line, removals.pop(line), source, counts)
+    if left := removals.left(campaign):
+        counts.add("row of loo without a row of layer_a", left)
 
 
-def _by_problem(found: Iterator[Line]) -> dict[str, Line]:
-    by_problem: dict[str, Line] = {}
-    for line in found:
-        key = problem_key(line)
-        if key in by_problem:
+class _Removals:
+    """The rows of `loo` by each of their ids; the two files need not name a problem by the same one."""
+
+    def __init__(self, found: Iterator[Line]) -> None:
+        self._keys: dict[str, str] = {}
+        self._rows: dict[str, Line] = {}
+        for line in found:
+            key, *others = problem_ids(line)
+            if key in self._rows:
+                raise DhdError(
+                    f"{line.where}: the problem {key!r} must be there once, but it is in {self._rows[key].where} too."
+                )
+            self._rows[key] = line
+            self._keys |= dict.fromkeys(others, key)
+        self._total = len(self._rows)
+
+    def pop(self, layer: Line) -> Line | None:
+        """Return the row of a problem of `layer_a` and forget it; None where there is none."""
+        for name in problem_ids(layer):
+            for key in (name, self._keys.get(name, name)):
+                if key in self._rows:
+                    return self._rows.pop(key)
+        return None
+
+    def left(self, campaign: Campaign) -> int:
+        """Return how many rows no problem took.
+
+        Raises:
+            DhdError: none was taken, so the two files name their problems differently.
+        """
+        if self._rows and len(self._rows) == self._total:
+            key = next(iter(self._rows))
             raise DhdError(
-                f"{line.where}: the problem {key!r} must be there once, but it is in {by_problem[key].where} too."
+                f"The rows of `loo` and `layer_a` of {campaign.benchmark}/{campaign.model} must share ids, but no row "
+                f"of `layer_a` has {key!r} ({self._rows[key].where}) or another id of `loo`. Give them the same "
+                "'source_problem_id'."
             )
-        by_problem[key] = line
-    return by_problem
+        return len(self._rows)
 
 
 def _without_unknown(config: str, row: dict[str, Any]) -> dict[str, Any]:

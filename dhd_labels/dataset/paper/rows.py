@@ -18,6 +18,7 @@ from dhd_labels.replay.collect import ProblemResult
 
 NO_VERDICT = "null in the release"
 CONTRADICTION = "layer_a and loo give different outcomes for this prefix"
+_IDS = ("source_problem_id", "problem_id", "problem_uid")
 _TEXTS = ("role_name", "reasoning_direction", "key_idea", "critical_assumption", "what_to_check", "confidence")
 
 
@@ -52,19 +53,20 @@ class Counts:
         self.by_reason[reason] = self.by_reason.get(reason, 0) + number
 
 
-def problem_key(line: Line) -> str:
-    """Return the id by which rows of the two files belong together.
+def problem_ids(line: Line) -> tuple[str, ...]:
+    """Return the ids of a row, by one of which rows of the two files belong together; the first names the problem.
 
     Raises:
         DhdError: the row has none.
     """
-    row = line.row
-    found = row.get("source_problem_id") or row.get("problem_id") or row.get("problem_uid")
-    if not isinstance(found, str | int) or isinstance(found, bool) or found == "":
+    found = [line.row.get(name) for name in _IDS]
+    ids = [str(i) for i in found if isinstance(i, str | int) and not isinstance(i, bool) and i != ""]
+    if not ids:
         raise DhdError(
-            f"{line.where}: the row must have a 'source_problem_id', 'problem_uid' or 'problem_id', got {found!r}."
+            f"{line.where}: the row must have a 'source_problem_id', 'problem_uid' or 'problem_id', got "
+            f"{next((i for i in found if i is not None), None)!r}."
         )
-    return str(found)
+    return tuple(dict.fromkeys(ids))
 
 
 def to_result(layer: Line, loo: Line | None, source: Source, counts: Counts) -> ProblemResult:
@@ -73,7 +75,7 @@ def to_result(layer: Line, loo: Line | None, source: Source, counts: Counts) -> 
     Raises:
         DhdError: a value of another kind than the layout has; names the line.
     """
-    key = problem_key(layer)
+    key = problem_ids(layer)[0]
     problem = Problem(
         f"{source.benchmark}:{key}", source.benchmark, "", "", "text", (),
         source.license, source.train_allowed, source.commercial_use, redistribute_text=False,
@@ -86,6 +88,8 @@ def to_result(layer: Line, loo: Line | None, source: Source, counts: Counts) -> 
         return ProblemResult(problem, "no_pool", why, (), messages, None, (), (), (), 0)
     pool = Pool.of(problem.problem_id, source.model, messages)
     verdicts = _verdicts(layer, trace, hypotheses)
+    if loo is None and "loo" in layer.row:  # the flat spelling may have both in one row
+        loo = layer
     if loo is None:
         counts.add("problem without a row of loo")
     else:
