@@ -152,7 +152,8 @@ def fit_fold(
     """
     learn = fold.learn
     if shuffle is not None:
-        learn = shuffled(learn, data, fold.train, shuffle, np.random.default_rng((*seed, _SHUFFLE)))
+        pools = fold.train[data.open_pools[fold.train]]  # what may not be trained on, no placebo learns from either
+        learn = shuffled(learn, data, pools, shuffle, np.random.default_rng((*seed, _SHUFFLE)))
     part = _Part(selector, data, fold, learn)
     rows = part.rows(fold.train)
     if not len(part.learnable(rows)) and needs_labels(selector):

@@ -50,7 +50,7 @@ class LabelData:
     rows: IntArray
     """(n_pools, 5) the row of each pool's message by slot."""
     trainable: BoolArray
-    """(n_messages,) whether a model may be trained on the row."""
+    """(n_messages,) whether a model may be trained on the row; a pool is open or closed as a whole."""
     pools: pd.DataFrame
     """(n_pools, ...) text columns of each pool: the keys, `problem_id`, `benchmark`, `actor`, `split`, licence."""
     success: FloatArray
@@ -73,6 +73,11 @@ class LabelData:
     def pool_problem(self) -> pd.Series:
         """Return (n_pools,) the problem id of each pool."""
         return self.pools["problem_id"]
+
+    @property
+    def open_pools(self) -> BoolArray:
+        """Return (n_pools,) whether a model may be trained on the pool."""
+        return self.trainable[self.rows].all(axis=1)
 
     @property
     def problem(self) -> pd.Series:
@@ -169,7 +174,7 @@ def assemble(
         slot=slot,
         pool=pool,
         rows=_rows(pool, slot, pools),
-        trainable=messages["train_allowed"].astype("boolean").fillna(False).to_numpy(dtype=np.bool_),
+        trainable=_trainable(messages, pool, len(pools)),
         pools=pools.reindex(columns=list(_POOL_FACTS)).astype(object),
         success=success,
         recorded=recorded,
@@ -180,6 +185,13 @@ def assemble(
 
 _LICENCE = ("license", "train_allowed", "commercial_use")
 _POOL_FACTS = ("pool_id", "integrator", "order", "problem_id", "benchmark", "actor", "split", *_LICENCE)
+
+
+def _trainable(messages: pd.DataFrame, pool: IntArray, n_pools: int) -> BoolArray:
+    """Return (n_messages,) whether all messages of its pool may be trained on: an outcome belongs to all of them."""
+    barred = ~messages["train_allowed"].astype("boolean").fillna(False).to_numpy(dtype=np.bool_)
+    open_pools: BoolArray = np.bincount(pool[barred], minlength=n_pools) == 0
+    return open_pools[pool]
 
 
 def _privileged(messages: pd.DataFrame, pool: IntArray) -> pd.DataFrame:

@@ -135,14 +135,18 @@ def _best_fixed(study: Study, decisions: Decisions) -> _Made:
 
 
 def best_fixed_action(data: LabelData, fold: Fold) -> int:
-    """Return `ALONE` or `FULL`: the higher mean success over the problems of the training part; ties keep all."""
+    """Return `ALONE` or `FULL`: the higher mean success over the problems of the training part; ties keep all.
+
+    Problems that may not be trained on do not count.
+    """
     learn: Evidence = fold.learn if fold.learn.blocks is None else with_other_draws(data, fold.learn)
-    gain = learn.success[fold.train, ALONE] - learn.success[fold.train, FULL]
+    train = fold.train[data.open_pools[fold.train]]
+    gain = learn.success[train, ALONE] - learn.success[train, FULL]
     known = np.isfinite(gain)
     if not known.any():
         return FULL
     _, problem, pools = np.unique(
-        data.problem_code[data.rows[fold.train[known], 0]], return_inverse=True, return_counts=True
+        data.problem_code[data.rows[train[known], 0]], return_inverse=True, return_counts=True
     )
     return ALONE if float((gain[known] / pools[problem]).sum()) > 0.0 else FULL
 
