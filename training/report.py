@@ -35,7 +35,7 @@ class Report:
     """Everything that a fit reports; gains are in points.
 
     `privileged` marks a selector that knows the verdicts, `upper_bound` one that knows the outcomes. `over_keep_all`
-    has what each reference itself gains over keeping all.
+    has what each reference itself gains over keeping all. `test` says whether the test split alone was judged.
     """
 
     selector: str
@@ -58,6 +58,7 @@ class Report:
     importance: tuple[Importance, ...] | str
     excluded: dict[str, int]
     notes: tuple[str, ...] = ()
+    test: bool = False
 
     @property
     def verdict(self) -> str:
@@ -70,7 +71,8 @@ class Report:
             learned=None if self.selector == "learned-correct" else learned,
             privileged=self.privileged,
             upper_bound=self.upper_bound,
-            cross_fitted=self.folds > 1,
+            cross_fitted=self.folds > 1 and not self.test,
+            same_problem=self.estimand == "same-problem",
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -161,6 +163,7 @@ def measure(
         calibration=calibration(study, decisions),
         importance=importance(study, decisions, selector),
         excluded=excluded,
+        test=bool((data.pools["split"].iloc[held_out] == "test").all()),
         notes=(*data.notes, *dict.fromkeys(note for split in splits for note in split.notes)),
     )
 
