@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -73,6 +75,11 @@ class LabelData:
     def pool_problem(self) -> pd.Series:
         """Return (n_pools,) the problem id of each pool."""
         return self.pools["problem_id"]
+
+    @property
+    def pool_group(self) -> pd.Series:
+        """Return (n_pools,) what must not be on both sides of a fold: problems whose question is the same."""
+        return self.pools.get("group", self.pool_problem)
 
     @property
     def open_pools(self) -> BoolArray:
@@ -175,7 +182,7 @@ def assemble(
         pool=pool,
         rows=_rows(pool, slot, pools),
         trainable=_trainable(messages, pool, len(pools)),
-        pools=pools.reindex(columns=list(_POOL_FACTS)).astype(object),
+        pools=pools.reindex(columns=list(_POOL_FACTS)).astype(object).assign(group=_groups(pools, by_problem)),
         success=success,
         recorded=recorded,
         blocks=complete_blocks(replayed, action, replays, screen),
@@ -183,8 +190,23 @@ def assemble(
     )
 
 
+_NO_LETTER = re.compile(r"[\W_]")
 _LICENCE = ("license", "train_allowed", "commercial_use")
 _POOL_FACTS = ("pool_id", "integrator", "order", "problem_id", "benchmark", "actor", "split", *_LICENCE)
+
+
+def _groups(pools: pd.DataFrame, by_problem: pd.DataFrame) -> list[str]:
+    """Return the group of each pool: the first problem with the same question, or its own where that is withheld.
+
+    Questions are the same where they differ in case, white space and punctuation only, as in `dataset.splits`.
+    """
+    first: dict[str, str] = {}
+    group: dict[str, str] = {}
+    for problem, question in by_problem["question"].sort_index().items():
+        text = question if isinstance(question, str) else ""
+        letters = _NO_LETTER.sub("", unicodedata.normalize("NFKC", text).casefold())
+        group[str(problem)] = first.setdefault(letters, str(problem)) if letters else str(problem)
+    return [group.get(problem, problem) for problem in pools["problem_id"]]
 
 
 def _trainable(messages: pd.DataFrame, pool: IntArray, n_pools: int) -> BoolArray:
