@@ -84,7 +84,8 @@ class LabelData:
     @property
     def open_pools(self) -> BoolArray:
         """Return (n_pools,) whether a model may be trained on the pool."""
-        return self.trainable[self.rows].all(axis=1)
+        found: BoolArray = np.all(self.trainable[self.rows], axis=1)
+        return found
 
     @property
     def problem(self) -> pd.Series:
