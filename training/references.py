@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dhd_selectors.actions import ALONE, FULL, REMOVALS
+from dhd_selectors.actions import ALONE, FULL, N_ACTIONS, REMOVALS
 from dhd_selectors.base import FloatArray, Selector, needs_labels
 from dhd_selectors.policy import Policy, RemoveWorst
 from dhd_selectors.registry import load_selector
@@ -26,6 +26,7 @@ from training.crossfit import Decisions, cross_fit, joined
 from training.data import LabelData
 from training.estimands import Fold, Folds
 from training.evidence import Evidence, Shuffle, with_other_draws
+from training.outcomes import IN_BLOCKS
 
 REFERENCES = ("keep-all", "drop-wrong", "learned-correct", "oracle-correct", "alone", "best-fixed", "random")
 PRIVILEGED_REFERENCES = frozenset({"drop-wrong", "oracle-correct"})
@@ -79,9 +80,8 @@ def references(study: Study, decisions: Decisions) -> tuple[Reference, ...]:
 def judged(study: Study, decisions: Decisions) -> FloatArray:
     """Return (n, 32) the success of every action at each decision; subsets outside blocks by all of their draws."""
     success = decisions.success.copy()
-    unknown = np.isnan(success[:, ALONE])
-    success[unknown, ALONE] = study.data.success[decisions.pool[unknown], ALONE]
-    return success
+    of_blocks = np.isin(np.arange(N_ACTIONS), IN_BLOCKS)
+    return np.where(np.isnan(success) & ~of_blocks, study.data.success[decisions.pool], success)
 
 
 def chosen(success: FloatArray, action: np.ndarray) -> FloatArray:
@@ -100,6 +100,8 @@ def _fixed(action: int) -> Callable[[Study, Decisions], _Made]:
 def _selector(name: str) -> Callable[[Study, Decisions], _Made]:
     def make(study: Study, decisions: Decisions) -> _Made:
         selector = load_selector(name, random_state=study.seed, n_jobs=study.jobs)
+        if name == "learned-correct" and not study.data.labels["proposal_correct"].notna().any():
+            return np.full(len(decisions.pool), np.nan), True  # without verdicts nobody can learn who is right
         policy = RemoveWorst() if name == "drop-wrong" else study.policy  # the paper's rule removes one message
         return success_of_other(study, decisions, study.decide(selector, policy=policy)), needs_labels(selector)
 
