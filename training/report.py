@@ -15,8 +15,9 @@ from dhd_labels.errors import DhdError, NothingMadeError
 from dhd_selectors.base import Selector, is_privileged, is_upper_bound, needs_labels
 from dhd_selectors.policy import Policy
 from training.compare import Comparison, PlaceboGain, Spread
+from training.crossfit import Decisions
 from training.data import LabelData
-from training.diagnostics import Calibration, Removal, Saved, calibration, removals, saved
+from training.diagnostics import Calibration, Removal, Saved, calibration, confined, removals, saved
 from training.estimands import Folds
 from training.gain import Gain
 from training.importance import Importance, importance
@@ -164,7 +165,11 @@ def measure(
         importance=importance(study, decisions, selector),
         excluded=excluded,
         test=bool((data.pools["split"].iloc[held_out] == "test").all()),
-        notes=(*data.notes, *dict.fromkeys(note for split in splits for note in split.notes)),
+        notes=(
+            *data.notes,
+            *dict.fromkeys(note for split in splits for note in split.notes),
+            *_confined(study, decisions),
+        ),
     )
 
 
@@ -185,6 +190,15 @@ def write_json(report: Report, path: Path) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise DhdError(f"The file of --json must be writable, got {str(path)!r}: {error.strerror}.") from error
+
+
+def _confined(study: Study, decisions: Decisions) -> tuple[str, ...]:
+    if not (found := confined(study, decisions)):
+        return ()
+    return (
+        f"{found} of {len(decisions.action)} decisions were confined to recorded subsets; a saved rule would show "
+        "another subset there, of which these gains say nothing. --replay asks the run's integrator for such subsets.",
+    )
 
 
 def _fit_exclusions(data: LabelData, splits: Sequence[Folds]) -> dict[str, int]:

@@ -195,6 +195,34 @@ def test_a_note_or_an_error_cannot_act_on_the_terminal(report: Report, capsys: p
     assert said == "Error: pool \ufffd]0;mine\ufffd\ufffd [bold]\nsecond line\n"
 
 
+class Bad(Hedges):
+    """Every message is worth removing."""
+
+    threshold: ClassVar[float] = 0.0
+    learns: ClassVar[bool] = False
+
+    def predict_value(self, X: pd.DataFrame) -> np.ndarray:
+        return np.full(len(X), -1.0)
+
+
+def test_decisions_that_were_confined_to_recorded_subsets_are_told(data: LabelData) -> None:
+    def notes(policy: str, world: LabelData) -> tuple[str, ...]:
+        splits = [make_folds(world, "unseen-problem", 0)]
+        names = ("bad", "unseen-problem", policy)
+        return measure(Bad(), load_policy(policy), world, splits, names=names, seed=0).notes
+
+    assert not any("confined" in note for note in notes("remove-worst", data))
+    assert any(
+        note.startswith("60 of 60 decisions were confined") for note in notes("remove-up-to-5", without_alone(data))
+    )
+
+
+def without_alone(data: LabelData) -> LabelData:
+    recorded = data.recorded.copy()
+    recorded[:, 0] = False
+    return dataclasses.replace(data, recorded=recorded)
+
+
 def test_only_what_can_be_confirmed_is_told_to_be(report: Report) -> None:
     gained = dataclasses.replace(report, gains=tuple(row(5, 1, 9, name=gain.reference) for gain in report.gains))
     assert gained.verdict.endswith("with --test.")
