@@ -201,9 +201,11 @@ class _Part:
         rows = self.learnable(rows)
         weight = self.learn.weight[rows]
         weight = weight / weight.mean() if len(rows) else weight
+        learns = getattr(self.selector, "learns", True)
+        y = self.learn.y[rows] if learns else np.full(len(rows), np.nan)  # what says it learns nothing, cannot
         try:
             return fit_selector(
-                clone(self.selector), self.data.X.iloc[rows], self.learn.y[rows], self._taught(rows), weight,
+                clone(self.selector), self.data.X.iloc[rows], y, self._taught(rows), weight,
                 self._texts(rows),
             )  # fmt: skip
         except Exception as error:
