@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
+import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
@@ -35,8 +36,9 @@ def run_app(app: typer.Typer, argv: Sequence[str] | None, prog_name: str) -> int
 
 
 def say_error(text: str) -> None:
-    """Print an error to stderr."""
-    Console(stderr=True, soft_wrap=True).print(f"Error: {text}", markup=False, highlight=False)
+    """Print an error to stderr; a control character in it (it can quote a data set) is shown, not obeyed."""
+    shown = "".join(char if char == "\n" or unicodedata.category(char) != "Cc" else "\ufffd" for char in text)
+    Console(stderr=True, soft_wrap=True).print(f"Error: {shown}", markup=False, highlight=False)
 
 
 class Bar:

@@ -25,6 +25,7 @@ from dhd_selectors.base import (
     pinned_threshold,
     predict_values,
     refits_for_threshold,
+    requires,
     selector_name,
 )
 from dhd_selectors.policy import NEVER, Policy, Thresholds
@@ -38,6 +39,7 @@ rests on 8,000 pools or more, so refitting for each inner part would cost five t
 _INNER, _SHUFFLE = 1, 2  # streams of random numbers that must not be shared
 _OUTCOMES = ("single_effect", "in_pool_effect", "trajectory_value", "ci_low", "ci_high", "n_blocks")
 """Privileged columns that are made from replays, so from the blocks that judge too."""
+_HIDDEN = tuple(name for name in _OUTCOMES if name != "trajectory_value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,8 @@ def fit_fold(
     """
     learn = fold.learn
     if shuffle is not None:
-        learn = shuffled(learn, data, fold.train, shuffle, np.random.default_rng((*seed, _SHUFFLE)))
+        pools = fold.train[data.open_pools[fold.train]]  # what may not be trained on, no placebo learns from either
+        learn = shuffled(learn, data, pools, shuffle, np.random.default_rng((*seed, _SHUFFLE)))
     part = _Part(selector, data, fold, learn)
     rows = part.rows(fold.train)
     if not len(part.learnable(rows)) and needs_labels(selector):
@@ -198,9 +201,11 @@ class _Part:
         rows = self.learnable(rows)
         weight = self.learn.weight[rows]
         weight = weight / weight.mean() if len(rows) else weight
+        learns = getattr(self.selector, "learns", True)
+        y = self.learn.y[rows] if learns else np.full(len(rows), np.nan)  # what says it learns nothing, cannot
         try:
             return fit_selector(
-                clone(self.selector), self.data.X.iloc[rows], self.learn.y[rows], self._labels(rows), weight,
+                clone(self.selector), self.data.X.iloc[rows], y, self._taught(rows), weight,
                 self._texts(rows),
             )  # fmt: skip
         except Exception as error:
@@ -212,6 +217,17 @@ class _Part:
             return predict_values(fitted, self.data.X.iloc[rows], self._labels(rows), self._texts(rows))
         except Exception as error:
             raise self._named("predict_value", error) from error
+
+    def _taught(self, rows: IntArray) -> pd.DataFrame:
+        """Return the privileged columns for fitting; a placebo shuffles what only fitting needs too."""
+        labels = self._labels(rows)
+        if self.learn.source is None:
+            return labels
+        known_later = requires(self.selector, fitting=False)
+        only_taught = [name for name in requires(self.selector, fitting=True) if name not in known_later]
+        moved = self.data.labels.iloc[self.learn.source[rows]].assign(trajectory_value=self.learn.y[rows])
+        hidden = () if self.fold.learn.shares_draws(self.fold.judge) else _HIDDEN
+        return labels.assign(**{name: moved[name].array for name in only_taught if name not in hidden})
 
     def _labels(self, rows: IntArray) -> pd.DataFrame:
         """Return the privileged columns; where problems are on both sides, outcomes are those that are learned from."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -50,7 +52,7 @@ class LabelData:
     rows: IntArray
     """(n_pools, 5) the row of each pool's message by slot."""
     trainable: BoolArray
-    """(n_messages,) whether a model may be trained on the row."""
+    """(n_messages,) whether a model may be trained on the row; a pool is open or closed as a whole."""
     pools: pd.DataFrame
     """(n_pools, ...) text columns of each pool: the keys, `problem_id`, `benchmark`, `actor`, `split`, licence."""
     success: FloatArray
@@ -73,6 +75,17 @@ class LabelData:
     def pool_problem(self) -> pd.Series:
         """Return (n_pools,) the problem id of each pool."""
         return self.pools["problem_id"]
+
+    @property
+    def pool_group(self) -> pd.Series:
+        """Return (n_pools,) what must not be on both sides of a fold: problems whose question is the same."""
+        return self.pools.get("group", self.pool_problem)
+
+    @property
+    def open_pools(self) -> BoolArray:
+        """Return (n_pools,) whether a model may be trained on the pool."""
+        found: BoolArray = np.all(self.trainable[self.rows], axis=1)
+        return found
 
     @property
     def problem(self) -> pd.Series:
@@ -169,8 +182,8 @@ def assemble(
         slot=slot,
         pool=pool,
         rows=_rows(pool, slot, pools),
-        trainable=messages["train_allowed"].astype("boolean").fillna(False).to_numpy(dtype=np.bool_),
-        pools=pools.reindex(columns=list(_POOL_FACTS)).astype(object),
+        trainable=_trainable(messages, pool, len(pools)),
+        pools=pools.reindex(columns=list(_POOL_FACTS)).astype(object).assign(group=_groups(pools, by_problem)),
         success=success,
         recorded=recorded,
         blocks=complete_blocks(replayed, action, replays, screen),
@@ -178,8 +191,30 @@ def assemble(
     )
 
 
+_NO_LETTER = re.compile(r"[\W_]")
 _LICENCE = ("license", "train_allowed", "commercial_use")
 _POOL_FACTS = ("pool_id", "integrator", "order", "problem_id", "benchmark", "actor", "split", *_LICENCE)
+
+
+def _groups(pools: pd.DataFrame, by_problem: pd.DataFrame) -> list[str]:
+    """Return the group of each pool: the first problem with the same question, or its own where that is withheld.
+
+    Questions are the same where they differ in case, white space and punctuation only, as in `dataset.splits`.
+    """
+    first: dict[str, str] = {}
+    group: dict[str, str] = {}
+    for problem, question in by_problem["question"].sort_index().items():
+        text = question if isinstance(question, str) else ""
+        letters = _NO_LETTER.sub("", unicodedata.normalize("NFKC", text).casefold())
+        group[str(problem)] = first.setdefault(letters, str(problem)) if letters else str(problem)
+    return [group.get(problem, problem) for problem in pools["problem_id"]]
+
+
+def _trainable(messages: pd.DataFrame, pool: IntArray, n_pools: int) -> BoolArray:
+    """Return (n_messages,) whether all messages of its pool may be trained on: an outcome belongs to all of them."""
+    barred = ~messages["train_allowed"].astype("boolean").fillna(False).to_numpy(dtype=np.bool_)
+    open_pools: BoolArray = np.bincount(pool[barred], minlength=n_pools) == 0
+    return open_pools[pool]
 
 
 def _privileged(messages: pd.DataFrame, pool: IntArray) -> pd.DataFrame:

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from dhd_labels.records import POOL_SIZE
-from dhd_selectors.actions import ALONE, FULL
+from dhd_selectors.actions import ALONE, FULL, REMOVALS, SINGLES
 from dhd_selectors.base import BoolArray, FloatArray, IntArray
-from training.crossfit import Decisions, Fitted, values_of
+from dhd_selectors.policy import KeepBest, OrAlone, RemoveWorst
+from training.crossfit import Decisions, Fitted, decide, values_of
 from training.data import LabelData
 from training.estimands import Fold
 from training.gain import small_sample
 from training.references import Study
 
 N_BINS = 10
+_REACHABLE: Mapping[type, list[int]] = {
+    RemoveWorst: list(REMOVALS),
+    OrAlone: [*REMOVALS, ALONE],
+    KeepBest: list(SINGLES),
+}
+"""What a policy can choose besides keeping all; any subset where it is not listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +119,18 @@ def saved(data: LabelData, decisions: Decisions) -> Saved | None:
         pools_untouched=float((decisions.action == FULL).mean()),
         pools_alone=float((decisions.action == ALONE).mean()),
         words=float((words * ~shown).sum()) / total if total else None,
+    )
+
+
+def confined(study: Study, decisions: Decisions) -> int:
+    """Count the decisions that would have been other ones, had every subset been recorded: those of a saved rule."""
+    reachable = _REACHABLE.get(type(study.policy))
+    if reachable is not None and study.data.recorded[:, reachable].all():
+        return 0
+    every = dataclasses.replace(study.data, recorded=np.ones_like(study.data.recorded))
+    return sum(
+        int((decide(fitted, study.policy, every, fold) != decide(fitted, study.policy, study.data, fold)).sum())
+        for fitted, fold in fitted_folds(study, decisions)
     )
 
 

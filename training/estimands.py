@@ -7,7 +7,7 @@
 | `unseen-integrator` | other integrators on other problems | one integrator on a fifth of the problems |
 | `same-problem` | the other matched blocks of every problem | one matched block of every problem |
 
-All pools of a problem (every actor, integrator and order) are in one fold.
+All pools of a problem (every actor, integrator and order) are in one fold, and so are problems with the same question.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Fold:
         if not len(self.train) or not len(self.test):
             raise AssertionError(f"the {self.name} has an empty part: {len(self.train)} and {len(self.test)} pools")
         if self.learn.shares_draws(self.judge):
-            both = set(data.pool_problem.iloc[self.train]) & set(data.pool_problem.iloc[self.test])
+            both = set(data.pool_group.iloc[self.train]) & set(data.pool_group.iloc[self.test])
             if both:
                 raise AssertionError(f"problems {sorted(both)[:3]} are in both parts of the {self.name}")
 
@@ -114,12 +114,12 @@ def problem_groups(
 def _unseen_problem(data: LabelData, seed: int | tuple[int, ...], n_folds: int, test: bool) -> Folds:
     evidence = all_evidence(data)
     if test:
-        held_out = _test_split(data)
-        return Folds((_fold(data, ~held_out, held_out, evidence, "test split"),))
-    groups = problem_groups(data.pool_problem, seed, n_folds)
+        allowed, held_out = _splits(data, test)
+        return _non_empty([_fold(data, allowed, held_out, evidence, "test split")], "test splits")
+    groups = problem_groups(data.pool_group, seed, n_folds)
     folds = []
     for number, group in enumerate(groups):
-        held_out = _in(data.pool_problem, group)
+        held_out = _in(data.pool_group, group)
         folds.append(_fold(data, ~held_out, held_out, evidence, f"fold {number + 1} of {len(groups)}"))
     return Folds(tuple(folds), _fewer(len(groups), n_folds, "problems"))
 
@@ -130,7 +130,7 @@ def _unseen_benchmark(data: LabelData, test: bool) -> Folds:
     folds = []
     for name in names:
         own = _in(data.pools["benchmark"], [name])
-        unseen = ~_in(data.pool_problem, data.pool_problem[own])
+        unseen = ~_in(data.pool_group, data.pool_group[own])
         folds.append(_fold(data, unseen & allowed, own & judged, all_evidence(data), f"benchmark {name}"))
     return _non_empty(folds, "benchmarks")
 
@@ -138,12 +138,12 @@ def _unseen_benchmark(data: LabelData, test: bool) -> Folds:
 def _unseen_integrator(data: LabelData, seed: int | tuple[int, ...], n_folds: int, test: bool) -> Folds:
     names = _several(data.pools["integrator"], "integrator")
     allowed, judged = _splits(data, test)
-    groups = [frozenset(data.pool_problem)] if test else problem_groups(data.pool_problem, seed, n_folds)
+    groups = [frozenset(data.pool_group)] if test else problem_groups(data.pool_group, seed, n_folds)
     folds = []
     for name in names:
         own = _in(data.pools["integrator"], [name])
         for number, group in enumerate(groups):
-            of_group = _in(data.pool_problem, group)
+            of_group = _in(data.pool_group, group)
             held_out = own & of_group & judged
             unseen = ~own & (allowed if test else ~of_group)
             label = f"integrator {name}, fold {number + 1} of {len(groups)}"
@@ -189,7 +189,7 @@ def _splits(data: LabelData, test: bool) -> tuple[BoolArray, BoolArray]:
         everything = np.ones(data.n_pools, dtype=np.bool_)
         return everything, everything
     held_out = _test_split(data)
-    return ~held_out, held_out
+    return ~_in(data.pool_group, data.pool_group[held_out]), held_out
 
 
 def _test_split(data: LabelData) -> BoolArray:

@@ -29,6 +29,8 @@ class Evidence:
     """(n_pools, 32) mean success of each action."""
     blocks: BoolArray | None = None
     """(n_blocks,) which complete blocks it is made from; None for all draws of the data set."""
+    source: IntArray | None = None
+    """(n_messages,) of which message this was found, where it was shuffled; None where it was not."""
 
     def shares_draws(self, other: Evidence) -> bool:
         """Return whether some draw is part of both."""
@@ -89,7 +91,9 @@ def shuffled(evidence: Evidence, data: LabelData, pools: IntArray, how: Shuffle,
     to, of = data.rows[pools], np.take_along_axis(data.rows[source], slots, axis=1)
     y, weight, success = evidence.y.copy(), evidence.weight.copy(), evidence.success.copy()
     y[to], weight[to] = evidence.y[of], evidence.weight[of]
+    message = np.arange(len(y), dtype=np.int64)
+    message[to] = of
     bits = np.arange(N_ACTIONS)[:, None] >> np.arange(POOL_SIZE) & 1
     moved = (1 << slots) @ bits.T  # slot i of an action stands for slot slots[i] of the source
     success[pools] = np.take_along_axis(evidence.success[source], moved, axis=1)
-    return Evidence(y, weight, success, evidence.blocks)
+    return Evidence(y, weight, success, evidence.blocks, message)

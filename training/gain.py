@@ -30,7 +30,7 @@ N_RESAMPLES = 10_000
 N_FLIPS = 10_000
 EXACT_UP_TO = 14
 """Most non-zero problems for which all sign flips are enumerated (2**14 of them)."""
-_TIE = 1e-12  # relative: sums that are equal on paper must count as ties
+_TIE = 1e-12  # of the sums, and of one difference: sums that are equal on paper must count as ties
 _CHUNK = 4_000_000  # random numbers held at once
 
 
@@ -84,7 +84,9 @@ def paired(
     lost_chosen = np.isnan(chosen)
     lost_other = np.isnan(other) & ~lost_chosen
     kept = ~(lost_chosen | lost_other)
-    by_problem = pd.Series(chosen[kept] - other[kept]).groupby(problem.to_numpy()[kept])
+    difference = chosen[kept] - other[kept]
+    difference[np.abs(difference) < _TIE] = 0.0  # means that are equal on paper, such as a mean of six equal ones
+    by_problem = pd.Series(difference).groupby(problem.to_numpy()[kept])
     excluded = {
         f"no_outcome_of_chosen_arm:{reference}": int(lost_chosen.sum()),
         f"no_outcome_of_reference_arm:{reference}": int(lost_other.sum()),

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dhd_selectors.actions import ALONE, FULL, REMOVALS
+from dhd_selectors.actions import ALONE, FULL, N_ACTIONS, REMOVALS
 from dhd_selectors.base import FloatArray, Selector, needs_labels
 from dhd_selectors.policy import Policy, RemoveWorst
 from dhd_selectors.registry import load_selector
@@ -26,6 +26,7 @@ from training.crossfit import Decisions, cross_fit, joined
 from training.data import LabelData
 from training.estimands import Fold, Folds
 from training.evidence import Evidence, Shuffle, with_other_draws
+from training.outcomes import IN_BLOCKS
 
 REFERENCES = ("keep-all", "drop-wrong", "learned-correct", "oracle-correct", "alone", "best-fixed", "random")
 PRIVILEGED_REFERENCES = frozenset({"drop-wrong", "oracle-correct"})
@@ -79,9 +80,8 @@ def references(study: Study, decisions: Decisions) -> tuple[Reference, ...]:
 def judged(study: Study, decisions: Decisions) -> FloatArray:
     """Return (n, 32) the success of every action at each decision; subsets outside blocks by all of their draws."""
     success = decisions.success.copy()
-    unknown = np.isnan(success[:, ALONE])
-    success[unknown, ALONE] = study.data.success[decisions.pool[unknown], ALONE]
-    return success
+    of_blocks = np.isin(np.arange(N_ACTIONS), IN_BLOCKS)
+    return np.where(np.isnan(success) & ~of_blocks, study.data.success[decisions.pool], success)
 
 
 def chosen(success: FloatArray, action: np.ndarray) -> FloatArray:
@@ -100,6 +100,8 @@ def _fixed(action: int) -> Callable[[Study, Decisions], _Made]:
 def _selector(name: str) -> Callable[[Study, Decisions], _Made]:
     def make(study: Study, decisions: Decisions) -> _Made:
         selector = load_selector(name, random_state=study.seed, n_jobs=study.jobs)
+        if name == "learned-correct" and not study.data.labels["proposal_correct"].notna().any():
+            return np.full(len(decisions.pool), np.nan), True  # without verdicts nobody can learn who is right
         policy = RemoveWorst() if name == "drop-wrong" else study.policy  # the paper's rule removes one message
         return success_of_other(study, decisions, study.decide(selector, policy=policy)), needs_labels(selector)
 
@@ -135,14 +137,18 @@ def _best_fixed(study: Study, decisions: Decisions) -> _Made:
 
 
 def best_fixed_action(data: LabelData, fold: Fold) -> int:
-    """Return `ALONE` or `FULL`: the higher mean success over the problems of the training part; ties keep all."""
+    """Return `ALONE` or `FULL`: the higher mean success over the problems of the training part; ties keep all.
+
+    Problems that may not be trained on do not count.
+    """
     learn: Evidence = fold.learn if fold.learn.blocks is None else with_other_draws(data, fold.learn)
-    gain = learn.success[fold.train, ALONE] - learn.success[fold.train, FULL]
+    train = fold.train[data.open_pools[fold.train]]
+    gain = learn.success[train, ALONE] - learn.success[train, FULL]
     known = np.isfinite(gain)
     if not known.any():
         return FULL
     _, problem, pools = np.unique(
-        data.problem_code[data.rows[fold.train[known], 0]], return_inverse=True, return_counts=True
+        data.problem_code[data.rows[train[known], 0]], return_inverse=True, return_counts=True
     )
     return ALONE if float((gain[known] / pools[problem]).sum()) > 0.0 else FULL
 

@@ -15,8 +15,9 @@ from dhd_labels.errors import DhdError, NothingMadeError
 from dhd_selectors.base import Selector, is_privileged, is_upper_bound, needs_labels
 from dhd_selectors.policy import Policy
 from training.compare import Comparison, PlaceboGain, Spread
+from training.crossfit import Decisions
 from training.data import LabelData
-from training.diagnostics import Calibration, Removal, Saved, calibration, removals, saved
+from training.diagnostics import Calibration, Removal, Saved, calibration, confined, removals, saved
 from training.estimands import Folds
 from training.gain import Gain
 from training.importance import Importance, importance
@@ -35,7 +36,7 @@ class Report:
     """Everything that a fit reports; gains are in points.
 
     `privileged` marks a selector that knows the verdicts, `upper_bound` one that knows the outcomes. `over_keep_all`
-    has what each reference itself gains over keeping all.
+    has what each reference itself gains over keeping all. `test` says whether the test split alone was judged.
     """
 
     selector: str
@@ -58,6 +59,7 @@ class Report:
     importance: tuple[Importance, ...] | str
     excluded: dict[str, int]
     notes: tuple[str, ...] = ()
+    test: bool = False
 
     @property
     def verdict(self) -> str:
@@ -70,7 +72,8 @@ class Report:
             learned=None if self.selector == "learned-correct" else learned,
             privileged=self.privileged,
             upper_bound=self.upper_bound,
-            cross_fitted=self.folds > 1,
+            cross_fitted=self.folds > 1 and not self.test,
+            same_problem=self.estimand == "same-problem",
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -161,7 +164,12 @@ def measure(
         calibration=calibration(study, decisions),
         importance=importance(study, decisions, selector),
         excluded=excluded,
-        notes=(*data.notes, *dict.fromkeys(note for split in splits for note in split.notes)),
+        test=bool((data.pools["split"].iloc[held_out] == "test").all()),
+        notes=(
+            *data.notes,
+            *dict.fromkeys(note for split in splits for note in split.notes),
+            *_confined(study, decisions),
+        ),
     )
 
 
@@ -182,6 +190,15 @@ def write_json(report: Report, path: Path) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise DhdError(f"The file of --json must be writable, got {str(path)!r}: {error.strerror}.") from error
+
+
+def _confined(study: Study, decisions: Decisions) -> tuple[str, ...]:
+    if not (found := confined(study, decisions)):
+        return ()
+    return (
+        f"{found} of {len(decisions.action)} decisions were confined to recorded subsets; a saved rule would show "
+        "another subset there, of which these gains say nothing. --replay asks the run's integrator for such subsets.",
+    )
 
 
 def _fit_exclusions(data: LabelData, splits: Sequence[Folds]) -> dict[str, int]:

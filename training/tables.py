@@ -9,7 +9,7 @@ from rich.console import Console
 
 from dhd_labels.errors import DhdError
 from dhd_labels.report.figures import Figure
-from dhd_labels.report.table import Table, escape
+from dhd_labels.report.table import Table, escape, visible
 from training.figure import make_figure
 from training.gain import Gain
 from training.importance import Importance
@@ -27,7 +27,7 @@ def render(report: Report, console: Console) -> None:
     for table in (*_gains(report), *_details(report)):
         console.print(table.to_rich())
     for line in _lines(report):
-        console.print(line, markup=False)
+        console.print(visible(line), markup=False)  # notes name benchmarks and integrators of the data set
     console.print(report.verdict, style="bold", markup=False)
 
 

@@ -19,6 +19,7 @@ def verdict(
     privileged: bool = False,
     upper_bound: bool = False,
     cross_fitted: bool = False,
+    same_problem: bool = False,
 ) -> str:
     """Return the sentence.
 
@@ -29,6 +30,7 @@ def verdict(
         privileged: whether it knows the verdicts.
         upper_bound: whether it knows the outcomes.
         cross_fitted: whether several folds decided, so that a test split can still confirm.
+        same_problem: whether other draws of the same problems were learned from.
     """
     if upper_bound:
         return f"Upper bound, not a selector: it decides by outcomes that nobody has beforehand. {_found(gain)}"
@@ -41,6 +43,8 @@ def verdict(
         found += f" But {_listed(placebos)} gain{'s' if len(placebos) == 1 else ''} too, so part of it needs no labels."
     if learned is not None and (learned.ci_low is None or learned.ci_low <= 0.0):
         found += " No evidence that it beats the same policy with predicted correctness."
+    if same_problem:
+        return f"{found} Other draws of the same problems were learned from, so it says nothing of unseen problems."
     return found + (" Confirm it on the test split with --test." if cross_fitted else "")
 
 

@@ -77,7 +77,8 @@ class Selector(Protocol, metaclass=_Loads):
       unprivileged).
     * `threshold: float | None = None`: pins the policy's threshold instead of tuning it on the training
       folds.
-    * `learns: bool = True`: False for fixed rules. With a pinned threshold they need no training labels.
+    * `learns: bool = True`: False for fixed rules, whose `fit` gets NaN for every target. With a pinned threshold they
+      need no training labels.
     * `uses_text: bool = False`: X also has the columns `TEXT_COLUMNS` (object, never missing) and `pool` (int64).
     * `refit_for_threshold: bool = True`: False where a fit is costly: one inner part then tunes the threshold, and the
       model of the others is kept, in place of five more fits.

@@ -289,3 +289,24 @@ def test_the_placebos_shuffle_targets_with_their_outcomes(kit: Any, shuffle: Any
         gains[how] = gain_of(decisions)
     assert gains[None] > 0.08
     assert abs(gains[shuffle]) < 0.05
+
+
+def test_a_selector_that_says_it_learns_nothing_gets_no_target(kit: Any) -> None:
+    """It has no placebo and its folds count as uncoupled, so it must not learn in secret."""
+
+    class Sly(BaseEstimator):  # type: ignore[misc]
+        learns = False
+        threshold = 0.0
+
+        def fit(self, X: Any, y: Any, *, labels: Any = None, sample_weight: Any = None) -> Sly:
+            self.y_ = y
+            return self
+
+        def predict_value(self, X: Any) -> Any:
+            return np.zeros(len(X))
+
+    data = kit.simulate(10, 0).data
+    fitted = fit_fold(Sly(), RemoveWorst(), data, make_folds(data, "unseen-problem", 0).folds[0], seed=(0,))
+    assert fitted is not None
+    seen: Any = fitted.selector
+    assert len(seen.y_) == 40 and np.isnan(seen.y_).all()

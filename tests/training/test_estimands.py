@@ -137,3 +137,22 @@ def test_a_fold_that_judges_what_it_learned_is_refused(kit: Any) -> None:
     first, second = make_folds(data, "same-problem", 0).folds[:2]
     with pytest.raises(AssertionError, match="both parts"):
         dataclasses.replace(first, judge=second.judge).check(data)
+
+
+def test_problems_with_the_same_question_are_in_one_fold(kit: Any) -> None:
+    world = kit.simulate(12, 0)
+    asked = ["What is 2 + 2?", "what is  2+2", None, None, "_", "_", *(f"Question {n}" for n in "abcdef")]
+    benchmark = np.where(world.messages["problem_id"].str[1:].astype(int) % 2 == 0, "one", "two")
+    data = assemble(world.messages.assign(benchmark=benchmark), world.replays, world.problems.assign(question=asked))
+    assert data.pool_group.tolist()[:6] == ["p0000", "p0000", "p0002", "p0003", "p0004", "p0005"]
+    for seed in range(5):
+        for fold in make_folds(data, "unseen-problem", seed).folds:
+            assert len({0, 1} & set(fold.test)) != 1
+    for fold in make_folds(data, "unseen-benchmark", 0).folds:
+        assert not {0, 1} & set(fold.train), "the other benchmark asks the same"
+    with pytest.raises(AssertionError, match="in both parts"):
+        fold = make_folds(data, "unseen-problem", 0).folds[0]
+        dataclasses.replace(fold, train=np.array([0]), test=np.array([1])).check(data)
+    split = dataclasses.replace(data, pools=data.pools.assign(split=np.where(np.arange(12) == 1, "test", "train")))
+    fold = make_folds(split, "unseen-problem", 0, test=True).folds[0]
+    assert fold.test.tolist() == [1] and fold.train.tolist() == list(range(2, 12))

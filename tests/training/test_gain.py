@@ -172,3 +172,11 @@ def test_misses_of_few_problems_are_rare() -> None:
         low, high = ends(values, seed=seed)
         missed += not low <= 0.0 <= high
     assert missed / 400 <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 400)
+
+
+def test_rounding_is_no_difference() -> None:
+    """A mean of six equal numbers can be off by its last bit."""
+    equal = np.full(60, 0.2)
+    found = paired(equal, np.nextafter(equal, 1.0), pd.Series(range(60)).astype(str), "random")
+    made = estimate(found, "random", np.random.default_rng(0))
+    assert (made.gain, made.ci_low, made.ci_high, made.p_value) == (0.0, 0.0, 0.0, 1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,16 @@ import numpy as np
 import pytest
 
 from dhd_labels.errors import DhdError
+from dhd_selectors.actions import ALONE
 from dhd_selectors.lgbm import LightGBMSelector
 from dhd_selectors.policy import RemoveWorst
 from training import fit
 from training.crossfit import fit_fold
 from training.data import LabelData, assemble
 from training.estimands import make_folds
+from training.evidence import Shuffle
 from training.permission import parse_permissions, with_permissions
+from training.references import best_fixed_action
 
 
 def closed(kit: Any) -> LabelData:
@@ -76,3 +80,29 @@ def test_an_unwritable_json_costs_no_fit(
     assert not (tmp_path / "new" / "gains.json").exists()
     fit.check_writable(tmp_path / "file")
     assert (tmp_path / "file").exists()
+
+
+@pytest.mark.parametrize("shuffle", [None, "within-problem", "across-problems"])
+def test_no_outcome_of_barred_rows_reaches_a_fit_a_placebo_or_a_reference(kit: Any, shuffle: Shuffle | None) -> None:
+    data = closed(kit)
+    barred = ~data.open_pools
+    success = data.success.copy()
+    success[barred] = np.where(np.arange(32) == ALONE, 100.0, -success[barred])
+    changed = dataclasses.replace(data, success=success, y=np.where(data.trainable, data.y, 7.0))
+    for before, after in zip(*(make_folds(d, "unseen-problem", 0).folds for d in (data, changed)), strict=True):
+        assert best_fixed_action(data, before) == best_fixed_action(changed, after)
+        one, other = (
+            fit_fold(LightGBMSelector(n_estimators=3), RemoveWorst(caution=0.0), d, f, seed=(0,), shuffle=shuffle)
+            for d, f in ((data, before), (changed, after))
+        )
+        assert one is not None and other is not None and one.thresholds == other.thresholds
+        np.testing.assert_array_equal(one.selector.predict_value(data.X), other.selector.predict_value(data.X))
+
+
+def test_one_barred_message_closes_its_pool(kit: Any) -> None:
+    world = kit.simulate(3, 0)
+    allowed = world.messages["train_allowed"].to_numpy().copy()
+    allowed[6] = False
+    data = assemble(world.messages.assign(train_allowed=allowed), world.replays, world.problems)
+    assert data.open_pools.tolist() == [True, False, True]
+    assert data.trainable.sum() == 10

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
 
 from dhd_labels.simulate.worlds import scenario
 from dhd_selectors.actions import FULL
@@ -73,6 +74,37 @@ def _texts(data: LabelData) -> Any:
 
     frame = data.X[[]].assign(**dict.fromkeys(TEXT_COLUMNS, ""))
     return frame.astype(object).assign(**{POOL_COLUMN: data.pool})
+
+
+class Taught(BaseEstimator):  # type: ignore[misc]
+    """Needs outcomes and verdicts to be fitted, and a verdict to decide; keeps what it was fitted on."""
+
+    requires: ClassVar[tuple[str, ...]] = ("pool_right",)
+    requires_for_fit: ClassVar[tuple[str, ...]] = ("proposal_correct", "trajectory_value", "n_blocks")
+    threshold: ClassVar[float] = 0.0
+
+    def fit(self, X: Any, y: Any, *, labels: Any = None, sample_weight: Any = None) -> Taught:
+        self.rows_, self.y_, self.labels_ = X.index.to_numpy(), y, labels
+        return self
+
+    def predict_value(self, X: Any, labels: Any) -> Any:
+        return np.zeros(len(X))
+
+
+@pytest.mark.parametrize("estimand", ["unseen-problem", "same-problem"])
+@pytest.mark.parametrize("name", ["shuffled-within-problem", "shuffled-across-problems"])
+def test_what_only_fitting_needs_is_shuffled_with_the_targets(data: LabelData, name: str, estimand: str) -> None:
+    study = Study(RemoveWorst(), data, [make_folds(data, estimand, 0)], 0)
+    decisions = next(row for row in placebos(study, Taught()) if row.name == name).decisions
+    assert decisions is not None
+    for fitted in decisions.fits:
+        assert fitted is not None
+        seen: Any = fitted.selector
+        own = data.labels.iloc[seen.rows_]
+        np.testing.assert_array_equal(seen.labels_["trajectory_value"], seen.y_)
+        assert not seen.labels_["proposal_correct"].equals(own["proposal_correct"])
+        assert seen.labels_["pool_right"].tolist() == own["pool_right"].tolist(), "it stays true of the pool"
+        assert seen.labels_["n_blocks"].isna().all() == (estimand == "same-problem")
 
 
 def harmful_slot(data: LabelData) -> LabelData:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dhd_labels.simulate.worlds import scenario
-from dhd_selectors.actions import ALONE, FULL, REMOVALS
+from dhd_selectors.actions import ALONE, FULL, REMOVALS, SINGLES
 from dhd_selectors.policy import load_policy
 from dhd_selectors.registry import load_selector
 from tests.bench.calibration.cheap import cheap_world
@@ -118,3 +119,21 @@ def test_same_problem_knows_alone_from_its_own_draws(data: LabelData) -> None:
     decisions = study.decide(load_selector("keep-all"))
     assert np.isnan(decisions.success[:, ALONE]).all(), "blocks say nothing of it"
     np.testing.assert_array_equal(judged(study, decisions)[:, ALONE], data.success[decisions.pool, ALONE])
+
+
+def test_without_verdicts_learned_correct_is_missing_and_the_others_stand(data: LabelData) -> None:
+    labels = data.labels.assign(proposal_correct=pd.array([None] * len(data.y), dtype="boolean"), pool_right=0.0)
+    study = study_of(dataclasses.replace(data, labels=labels))
+    rows = {row.name: row for row in references(study, study.decide(load_selector("confidence")))}
+    assert np.isnan(rows["learned-correct"].success).all()
+    np.testing.assert_array_equal(rows["drop-wrong"].success, rows["keep-all"].success)
+
+
+def test_same_problem_knows_every_subset_outside_blocks_from_its_own_draws(data: LabelData) -> None:
+    success = data.success.copy()
+    success[:, SINGLES] = 0.25
+    study = study_of(dataclasses.replace(data, success=success), "same-problem")
+    decisions = study.decide(load_selector("keep-all"))
+    table = judged(study, decisions)
+    assert (table[:, SINGLES] == 0.25).all()
+    np.testing.assert_array_equal(table[:, [FULL, *REMOVALS]], decisions.success[:, [FULL, *REMOVALS]])

@@ -16,6 +16,7 @@ import pytest
 from rich.console import Console
 from sklearn.base import BaseEstimator
 
+from dhd_labels.cli import say_error
 from dhd_labels.errors import DhdError
 from dhd_labels.simulate.worlds import scenario
 from dhd_selectors.base import Selector
@@ -184,6 +185,59 @@ def test_a_name_cannot_act_as_markup(report: Report) -> None:
     evil = dataclasses.replace(report, selector="<script>[x](http://e) $x$ \x1b[31m")
     page = to_markdown(evil, make_figure(evil))
     assert "<script>" not in page and "](http:" not in page and "\x1b" not in page
+
+
+def test_a_note_or_an_error_cannot_act_on_the_terminal(report: Report, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = printed(dataclasses.replace(report, notes=("2 of 3 benchmarks are empty: x\x1b[2J\x9b1m\x07",)))
+    assert "benchmarks are empty: x\ufffd[2J\ufffd1m" in shown and not {"\x1b", "\x9b", "\x07"} & set(shown)
+    say_error("pool \x1b]0;mine\x07\x08 [bold]\nsecond line")
+    said = capsys.readouterr().err
+    assert said == "Error: pool \ufffd]0;mine\ufffd\ufffd [bold]\nsecond line\n"
+
+
+class Bad(Hedges):
+    """Every message is worth removing."""
+
+    threshold: ClassVar[float] = 0.0
+    learns: ClassVar[bool] = False
+
+    def predict_value(self, X: pd.DataFrame) -> np.ndarray:
+        return np.full(len(X), -1.0)
+
+
+def test_decisions_that_were_confined_to_recorded_subsets_are_told(data: LabelData) -> None:
+    def notes(policy: str, world: LabelData) -> tuple[str, ...]:
+        splits = [make_folds(world, "unseen-problem", 0)]
+        names = ("bad", "unseen-problem", policy)
+        return measure(Bad(), load_policy(policy), world, splits, names=names, seed=0).notes
+
+    assert not any("confined" in note for note in notes("remove-worst", data))
+    assert any(
+        note.startswith("60 of 60 decisions were confined") for note in notes("remove-up-to-5", without_alone(data))
+    )
+
+
+def without_alone(data: LabelData) -> LabelData:
+    recorded = data.recorded.copy()
+    recorded[:, 0] = False
+    return dataclasses.replace(data, recorded=recorded)
+
+
+def test_only_what_can_be_confirmed_is_told_to_be(report: Report) -> None:
+    gained = dataclasses.replace(report, gains=tuple(row(5, 1, 9, name=gain.reference) for gain in report.gains))
+    assert gained.verdict.endswith("with --test.")
+    assert "--test" not in dataclasses.replace(gained, estimand="unseen-benchmark", test=True).verdict
+    same = dataclasses.replace(gained, estimand="same-problem").verdict
+    assert "--test" not in same and "nothing of unseen problems" in same
+
+
+def test_a_report_knows_that_the_test_split_was_judged(data: LabelData) -> None:
+    half = np.where(np.arange(data.n_pools) % 2 == 0, "test", "train")
+    split = dataclasses.replace(data, pools=data.pools.assign(split=half))
+    folds = make_folds(split, "unseen-problem", 0, test=True)
+    names = ("keep-all", "unseen-problem", "remove-worst")
+    judged = measure(load_selector("keep-all"), load_policy("remove-worst"), split, [folds], names=names, seed=0)
+    assert judged.test and not report_of(data, load_selector("keep-all"), "keep-all").test
 
 
 def row(gain: float, low: float | None, high: float | None, n: int = MIN_PROBLEMS, name: str = "keep-all") -> Gain:

@@ -173,6 +173,17 @@ def test_restricted_rows_are_dropped_and_counted(labels: Path, own: str) -> None
     assert f"{barred} messages were dropped because their licence does not allow training." in card.render(rule)
 
 
+def test_the_card_of_a_data_set_on_disk_knows_its_licences(labels: Path) -> None:
+    made = fit.measure_selector(fit.FitOptions("confidence", str(labels), placebos=False))
+    facts = share.fit_rule(made, share.pin(str(labels))).training
+    assert facts is not None
+    written = load_frame(str(labels), "messages", ("train", "validation"))
+    for use in facts.benchmarks:
+        rows = written[(written["benchmark"] == use.benchmark).to_numpy()]
+        assert [use.license] == rows["license"].unique().tolist()
+        assert [use.commercial_use] == rows["commercial_use"].unique().tolist()
+
+
 def test_a_permission_in_words_is_used_and_repeated_in_the_card(labels: Path, own: str) -> None:
     why = "the authors | agreed in <b>writing</b>"
     made = measured(labels, own, allow_training_on=(f"simulated-2={why}",))
