@@ -26,7 +26,7 @@ COLUMNS = {
     "messages": (
         *POOL_KEYS, "problem_id", "benchmark", "actor", "slot", "role_name", "proposed_answer", *CONTENT_FIELDS,
         "confidence_text", "confidence_level", "confidence_value", *_PRIVILEGED, "screen_blocks",
-        "train_allowed",
+        "license", "train_allowed", "commercial_use",
     ),
     "replays": (*POOL_KEYS, "arm", "kept", "block", "draw", "status", "correct"),
     "problems": ("problem_id", "question", "answer_type"),

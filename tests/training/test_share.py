@@ -155,6 +155,17 @@ def test_evaluate_has_the_options_of_fit_that_measure(capsys: pytest.CaptureFixt
     assert evaluate.main(["--selector", "lgbm", "--labels", "x", "--out", "y"]) == 2
 
 
+def test_the_licences_are_those_of_the_files(labels: Path) -> None:
+    rule = share.fit_rule(fit.measure_selector(fit.FitOptions("consensus", str(labels))), share.pin(str(labels)))
+    rows = load_frame(labels, "messages", fit.FIT_SPLITS)
+    rows = rows[rows["order"] == "original"]
+    assert rule.training is not None and rows["license"].notna().all() and rows["commercial_use"].all()
+    found = [(use.benchmark, use.license, use.train_allowed, use.commercial_use) for use in rule.training.benchmarks]
+    columns = ["benchmark", "license", "train_allowed", "commercial_use"]
+    assert found == [tuple(row) for row in rows[columns].drop_duplicates().sort_values("benchmark").to_numpy()]
+    assert "Every message that it learned from may be used commercially." in card.render(rule)
+
+
 def test_restricted_rows_are_dropped_and_counted(labels: Path, own: str) -> None:
     made = measured(labels, own)
     rule = share.fit_rule(made, share.pin(str(labels)))
