@@ -203,14 +203,14 @@ class _Part:
                 clone(self.selector), self.data.X.iloc[rows], self.learn.y[rows], self._labels(rows), weight,
                 self._texts(rows),
             )  # fmt: skip
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise self._named("fit", error) from error
 
     def predict(self, fitted: Selector, rows: IntArray) -> FloatArray:
         """Return (n_rows,) checked values."""
         try:
             return predict_values(fitted, self.data.X.iloc[rows], self._labels(rows), self._texts(rows))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise self._named("predict_value", error) from error
 
     def _labels(self, rows: IntArray) -> pd.DataFrame:
@@ -224,7 +224,7 @@ class _Part:
     def _texts(self, rows: IntArray) -> pd.DataFrame | None:
         return None if self.data.texts is None else self.data.texts.iloc[rows]
 
-    def _named(self, method: str, error: Exception) -> DhdError:
+    def _named(self, method: str, error: BaseException) -> DhdError:
         if isinstance(error, DhdError):
             return DhdError(f"{error} (In {self.fold.name}.)")
         return DhdError(
