@@ -155,7 +155,7 @@ def fit_fold(
         learn = shuffled(learn, data, fold.train, shuffle, np.random.default_rng((*seed, _SHUFFLE)))
     part = _Part(selector, data, fold, learn)
     rows = part.rows(fold.train)
-    if not len(part.learnable(rows)) and needs_labels(selector):
+    if not len(part.fittable(rows)) and needs_labels(selector):
         return None
     pinned = pinned_threshold(selector)
     if pinned is not None:
@@ -192,6 +192,13 @@ class _Part:
     def learnable(self, rows: IntArray) -> IntArray:
         """Return the rows with a target."""
         return rows[np.isfinite(self.learn.y[rows])]
+
+    def fittable(self, rows: IntArray) -> IntArray:
+        """Return the rows with a target and with all that the selector declares for fitting alone."""
+        rows, columns = self.learnable(rows), list(getattr(self.selector, "requires_for_fit", ()))
+        if not columns or any(column not in self.data.labels for column in columns):
+            return rows
+        return rows[self._labels(rows)[columns].notna().all(axis=1).to_numpy(dtype=np.bool_)]
 
     def fit(self, rows: IntArray) -> Selector:
         """Return a clone that is fitted on the rows with a target."""
@@ -236,7 +243,7 @@ class _Part:
 def _fit_and_tune(part: _Part, policy: Policy, rows: IntArray, seed: tuple[int, ...]) -> Fitted:
     """Fit, and tune on out-of-fold predictions; nothing is ever removed when there is a single problem."""
     everything, problem = rows, part.data.problem_code
-    labelled = np.isin(problem[rows], problem[part.learnable(rows)])
+    labelled = np.isin(problem[rows], problem[part.fittable(rows)])
     rows, problem = rows[labelled], problem[rows[labelled]]
     if len(np.unique(problem)) < 2:
         return Fitted(part.fit(everything), policy.pinned(NEVER))
