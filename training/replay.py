@@ -42,8 +42,8 @@ def with_replays(
     places = {pool_id: int(place) for place, pool_id in zip(*_owned(directory, data), strict=True)}
     if not places:
         raise DhdError(
-            f"The run of --replay must be one that the labels were built from, but none of their {data.n_pools} pools is "
-            f"in {directory.path} with its integrator {directory.integrator!r}. Name that run, or leave --replay out."
+            f"The run of --replay must be one that the labels were built from, but none of their {data.n_pools} pools "
+            f"is in {directory.path} with its integrator {directory.integrator!r}. Name that run, or leave --replay out."
         )
     open_to_all = data.recorded.copy()
     open_to_all[list(places.values())] = True
