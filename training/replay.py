@@ -43,7 +43,8 @@ def with_replays(
     if not places:
         raise DhdError(
             f"The run of --replay must be one that the labels were built from, but none of their {data.n_pools} pools "
-            f"is in {directory.path} with its integrator {directory.integrator!r}. Name that run, or leave --replay out."
+            f"is in {directory.path} with its integrator {directory.integrator!r}. "
+            "Name that run, or leave --replay out."
         )
     open_to_all = data.recorded.copy()
     open_to_all[list(places.values())] = True
