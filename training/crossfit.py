@@ -158,7 +158,7 @@ def fit_fold(
         learn = shuffled(learn, data, pools, shuffle, np.random.default_rng((*seed, _SHUFFLE)))
     part = _Part(selector, data, fold, learn)
     rows = part.rows(fold.train)
-    if not len(part.learnable(rows)) and needs_labels(selector):
+    if not len(part.fittable(rows)) and needs_labels(selector):
         return None
     pinned = pinned_threshold(selector)
     if pinned is not None:
@@ -196,6 +196,13 @@ class _Part:
         """Return the rows with a target."""
         return rows[np.isfinite(self.learn.y[rows])]
 
+    def fittable(self, rows: IntArray) -> IntArray:
+        """Return the rows with a target and with all that the selector declares for fitting alone."""
+        rows, columns = self.learnable(rows), list(getattr(self.selector, "requires_for_fit", ()))
+        if not columns or any(column not in self.data.labels for column in columns):
+            return rows
+        return rows[self._labels(rows)[columns].notna().all(axis=1).to_numpy(dtype=np.bool_)]
+
     def fit(self, rows: IntArray) -> Selector:
         """Return a clone that is fitted on the rows with a target."""
         rows = self.learnable(rows)
@@ -208,14 +215,14 @@ class _Part:
                 clone(self.selector), self.data.X.iloc[rows], y, self._taught(rows), weight,
                 self._texts(rows),
             )  # fmt: skip
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise self._named("fit", error) from error
 
     def predict(self, fitted: Selector, rows: IntArray) -> FloatArray:
         """Return (n_rows,) checked values."""
         try:
             return predict_values(fitted, self.data.X.iloc[rows], self._labels(rows), self._texts(rows))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise self._named("predict_value", error) from error
 
     def _taught(self, rows: IntArray) -> pd.DataFrame:
@@ -240,7 +247,7 @@ class _Part:
     def _texts(self, rows: IntArray) -> pd.DataFrame | None:
         return None if self.data.texts is None else self.data.texts.iloc[rows]
 
-    def _named(self, method: str, error: Exception) -> DhdError:
+    def _named(self, method: str, error: BaseException) -> DhdError:
         if isinstance(error, DhdError):
             return DhdError(f"{error} (In {self.fold.name}.)")
         return DhdError(
@@ -252,7 +259,7 @@ class _Part:
 def _fit_and_tune(part: _Part, policy: Policy, rows: IntArray, seed: tuple[int, ...]) -> Fitted:
     """Fit, and tune on out-of-fold predictions; nothing is ever removed when there is a single problem."""
     everything, problem = rows, part.data.problem_code
-    labelled = np.isin(problem[rows], problem[part.learnable(rows)])
+    labelled = np.isin(problem[rows], problem[part.fittable(rows)])
     rows, problem = rows[labelled], problem[rows[labelled]]
     if len(np.unique(problem)) < 2:
         return Fitted(part.fit(everything), policy.pinned(NEVER))

@@ -176,7 +176,7 @@ def assemble(
     return LabelData(
         X=build_features(visible),
         texts=_texts(visible, pool) if texts else None,
-        labels=_privileged(messages, pool),
+        labels=_privileged(messages, pool).assign(trajectory_value=y),  # hindsight is about what is learned and judged
         y=y,
         weight=np.maximum(blocks, 1.0),
         slot=slot,

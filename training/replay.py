@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dhd_labels.errors import DhdError
 from dhd_labels.records import Outcome
 from dhd_labels.replay.directory import RunDirectory
 from dhd_labels.replay.subsets import pools_of, replay_subsets
@@ -36,9 +37,15 @@ def with_replays(
         seed: seed of the cross-fit.
 
     Raises:
-        DhdError: the run cannot be gone on with, or the selector fails.
+        DhdError: none of the pools is the run's, it cannot be gone on with, or the selector fails.
     """
     places = {pool_id: int(place) for place, pool_id in zip(*_owned(directory, data), strict=True)}
+    if not places:
+        raise DhdError(
+            f"The run of --replay must be one that the labels were built from, but none of their {data.n_pools} pools "
+            f"is in {directory.path} with its integrator {directory.integrator!r}. "
+            "Name that run, or leave --replay out."
+        )
     open_to_all = data.recorded.copy()
     open_to_all[list(places.values())] = True
     free = dataclasses.replace(data, recorded=open_to_all)

@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from dhd_labels.dataset.header import CARD_NAME, local_header
 from dhd_labels.dataset.hub import parse_ref, parse_repo
+from dhd_labels.dataset.released import NotOursError, fetch_release, imported, is_unread_release
 from dhd_labels.errors import DhdError, NothingMadeError
 from dhd_selectors.base import BoolArray, FloatArray, IntArray, Selector, needs_labels, predict_values, selector_name
 from dhd_selectors.policy import Policy
@@ -106,11 +107,17 @@ def pin(labels: str) -> Source:
     folder = Path(labels).expanduser()
     ref = None if folder.exists() else parse_ref(labels)
     if ref is None:
-        local_header(folder)
-        return Source(labels, folder.resolve().name, None, file_digest(folder / CARD_NAME))
+        rows = imported(folder) if is_unread_release(folder) else folder
+        local_header(rows)
+        return Source(labels, folder.resolve().name, None, file_digest(rows / CARD_NAME))
     from dhd_labels.dataset.load import hub_header
 
-    _, revision = hub_header(ref)
+    try:
+        _, revision = hub_header(ref)
+    except NotOursError:
+        if (release := fetch_release(ref)) is None:
+            raise
+        revision = release.name  # the Hub's cache names a snapshot by its commit
     return Source(f"{ref.repo}@{revision}" if revision else labels, ref.repo, revision, None)
 
 

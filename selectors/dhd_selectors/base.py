@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -150,9 +151,20 @@ def needs_labels(selector: Selector) -> bool:
 
 
 def pinned_threshold(selector: Selector) -> float | None:
-    """Return the threshold that the selector pins, or None when the policy has to tune it."""
+    """Return the threshold that the selector pins, or None when the policy has to tune it.
+
+    Raises:
+        DhdError: the threshold is no number.
+    """
     threshold = getattr(selector, "threshold", None)
-    return None if threshold is None else float(threshold)
+    if threshold is None:
+        return None
+    if isinstance(threshold, str) or not hasattr(threshold, "__float__") or math.isnan(threshold):
+        raise DhdError(
+            f"The 'threshold' of {selector_name(selector)} must be a number, or None to have it tuned, got "
+            f"{threshold!r}."
+        )
+    return float(threshold)
 
 
 def uses_text(selector: Selector) -> bool:

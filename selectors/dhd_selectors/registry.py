@@ -59,7 +59,7 @@ def load_selector(name: str, **parameters: Any) -> Selector:
             arguments or is not a selector. The error gives the file and line.
     """
     made = _make(name, selector_factory(name))
-    known = set(made.get_params(deep=False))
+    known = _parameters(name, made)
     wanted = {key: value for key, value in parameters.items() if key in known or key not in ("random_state", "n_jobs")}
     if unknown := sorted(set(wanted) - known):
         raise DhdError(
@@ -128,6 +128,17 @@ def _make(name: str, factory: Callable[[], object]) -> Selector:
             "sklearn.base.BaseEstimator gives get_params."
         )
     return cast(Selector, made)
+
+
+def _parameters(name: str, made: Selector) -> set[str]:
+    """Return the names of the constructor's parameters."""
+    try:
+        return set(made.get_params(deep=False))
+    except Exception as error:
+        raise DhdError(
+            f"The 'get_params' of the selector {name!r} must return its constructor's parameters, but raised "
+            f"{_said(error)} ({_defined(type(made))}). Name each parameter, and store it under its own name."
+        ) from error
 
 
 def _of_entry_point(name: str, point: EntryPoint) -> Callable[[], object]:

@@ -48,3 +48,18 @@ def test_a_gated_release_says_so(hub: HubStub, client: Clients, tmp_path: Path) 
 
 def test_an_absent_release_says_so(hub: HubStub, client: Clients, tmp_path: Path) -> None:
     assert "no such data set, or it is private" in child(client, tmp_path, LOAD)
+
+
+PIN = """
+def pinned():
+    from training.share import pin
+    found = pin("authors/release")
+    assert found.labels == f"authors/release@{found.revision}"
+    return found.revision
+attempt(pinned)
+"""
+
+
+def test_a_rule_names_the_commit_of_a_release(hub: HubStub, client: Clients, tmp_path: Path) -> None:
+    put(hub, write_release(tmp_path / "release"))
+    assert child(client, tmp_path, PIN).strip() in hub.repos["authors/release"].commits

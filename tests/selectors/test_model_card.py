@@ -30,6 +30,8 @@ def test_it_says_everything_it_has_to() -> None:
     for row in REPORT["gains"]:
         if row["gain"] is not None:
             assert f"{row['gain']:+.2f} | {row['ci_low']:+.2f} to {row['ci_high']:+.2f} | {row['p_value']:.4f}" in text
+    for row in REPORT["placebos"]:
+        assert f"{row['gain']:+.2f} | " in text and f"| {row['may_gain']} |" in text
     said = (
         REPORT["verdict"],
         "unseen-problem",

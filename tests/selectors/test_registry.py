@@ -122,6 +122,11 @@ BROKEN = {
         "\nclass Mine:\n    def __init__(self, alpha, *, beta, gamma=1):\n        pass\n",
         r"must work without arguments, but needs alpha, beta \(.*broken\.py:2\)\. Give each a default",
     ),
+    "varargs": (
+        "from sklearn.base import BaseEstimator\nclass Mine(BaseEstimator):\n"
+        "    def __init__(self, *given):\n        pass\n    fit = predict_value = print\n",
+        r"must return its constructor's parameters, but raised RuntimeError.*broken\.py:2\)\. Name each parameter",
+    ),
     "constructor": (
         "class Mine:\n    def __init__(self):\n        self.x = 1 / 0\n",
         r"must only store its parameters, but raised ZeroDivisionError: division by zero \(.*broken\.py:3\)",

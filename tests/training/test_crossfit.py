@@ -257,6 +257,8 @@ class Failing(Ridge):
     def fit(self, X: pd.DataFrame, y: np.ndarray, *, labels: Any = None, sample_weight: Any = None) -> Self:
         if self.how == "fit":
             raise ZeroDivisionError("nothing to divide")
+        if self.how == "exit":
+            raise SystemExit(0)
         return self
 
     def predict_value(self, X: pd.DataFrame) -> np.ndarray:
@@ -265,10 +267,19 @@ class Failing(Ridge):
         return np.full(len(X) + (self.how == "shape"), np.nan if self.how == "nan" else 0.0)
 
 
+@pytest.mark.parametrize("threshold", ["low", float("nan"), [0.0]])
+def test_a_threshold_that_is_no_number_is_refused(kit: Any, threshold: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Failing, "threshold", threshold, raising=False)
+    data = kit.simulate(6, 0).data
+    with pytest.raises(DhdError, match="'threshold' of Failing must be a number, or None"):
+        cross_fit(Failing(), POLICY, data, folds_of(data), seed=0)
+
+
 @pytest.mark.parametrize(
     ("how", "message"),
     [
         ("fit", "'fit' of Failing must not fail, but in fold 1 of 5 it raised ZeroDivisionError: nothing to divide"),
+        ("exit", "'fit' of Failing must not fail, but in fold 1 of 5 it raised SystemExit"),
         ("predict", "'predict_value' of Failing must not fail, but in fold 1 of 5 it raised KeyError"),
         ("nan", r"must be finite, got .* non-finite .*In fold 1 of 5"),
         ("shape", r"must return shape .*In fold 1 of 5"),

@@ -110,6 +110,8 @@ def test_without_blocks_the_target_is_the_in_pool_effect_and_counted(kit: Any) -
     assert data.y[:5].tolist() == [0.25, 0.5, 0.5, 0.5, 0.5]
     assert np.isnan(data.y[5:]).all(), "a pool with blocks has a trajectory value or none"
     assert data.fallback == 4
+    told = data.labels["trajectory_value"].to_numpy(dtype=float, na_value=np.nan)
+    np.testing.assert_array_equal(told, data.y, err_msg="hindsight must know what is learned, or it is no upper bound")
 
 
 def test_a_pool_that_is_not_whole_is_refused(kit: Any) -> None:

@@ -137,3 +137,15 @@ def test_same_problem_knows_every_subset_outside_blocks_from_its_own_draws(data:
     table = judged(study, decisions)
     assert (table[:, SINGLES] == 0.25).all()
     np.testing.assert_array_equal(table[:, [FULL, *REMOVALS]], decisions.success[:, [FULL, *REMOVALS]])
+
+
+def test_a_training_part_without_verdicts_leaves_one_reference_out_and_stops_nothing(data: LabelData) -> None:
+    study = study_of(data)
+    first, selector = study.splits[0].folds[0], load_selector("keep-all")
+    correct = data.labels["proposal_correct"].where(np.isin(data.pool, first.test))  # known in one fold alone
+    blind = dataclasses.replace(data, labels=data.labels.assign(proposal_correct=correct))
+    study = study_of(blind)
+    decisions = study.decide(selector)
+    found = {row.name: row.success for row in references(study, decisions)}
+    np.testing.assert_array_equal(np.isnan(found.pop("learned-correct")), decisions.fold == 0)
+    assert all(np.isfinite(success).all() for success in found.values())

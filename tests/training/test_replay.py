@@ -123,3 +123,12 @@ def test_through_the_command_line(
     capsys.readouterr()
     assert main([*arguments, "--replay", str(tmp_path)]) == 2
     assert "no run" in capsys.readouterr().err
+
+
+def test_a_run_that_the_labels_are_not_from_is_refused(oracle: tuple[Path, Path]) -> None:
+    run, labels = oracle
+    data = load_data(str(labels), SPLITS)
+    other = dataclasses.replace(data, pools=data.pools.assign(pool_id=[f"other-{n}" for n in range(data.n_pools)]))
+    splits = [make_folds(other, "unseen-problem", 0)]
+    with pytest.raises(DhdError, match=f"none of their {data.n_pools} pools is in .*leave --replay out"):
+        with_replays(open_run(run), load_selector("drop-wrong"), POLICY, other, splits, seed=0)

@@ -19,6 +19,7 @@ from dhd_labels.simulate import Plan, scenario, simulate_dataset
 from dhd_selectors import Selector, load_selector
 from dhd_selectors.policy import load_policy
 from dhd_selectors.saving import card
+from tests.dataset.releases import write_release
 from tests.hub import TOKEN, running
 from training import evaluate, fit, share
 from training.crossfit import decide, fit_fold
@@ -153,6 +154,27 @@ def test_evaluate_has_the_options_of_fit_that_measure(capsys: pytest.CaptureFixt
     assert options(fit.main) - options(evaluate.main) == {"--out", "--push", "--public"}
     assert options(evaluate.main) - options(fit.main) == set()
     assert evaluate.main(["--selector", "lgbm", "--labels", "x", "--out", "y"]) == 2
+
+
+def test_the_licences_are_those_of_the_files(labels: Path) -> None:
+    rule = share.fit_rule(fit.measure_selector(fit.FitOptions("consensus", str(labels))), share.pin(str(labels)))
+    rows = load_frame(labels, "messages", fit.FIT_SPLITS)
+    rows = rows[rows["order"] == "original"]
+    assert rule.training is not None and rows["license"].notna().all() and rows["commercial_use"].all()
+    found = [(use.benchmark, use.license, use.train_allowed, use.commercial_use) for use in rule.training.benchmarks]
+    columns = ["benchmark", "license", "train_allowed", "commercial_use"]
+    assert found == [tuple(row) for row in rows[columns].drop_duplicates().sort_values("benchmark").to_numpy()]
+    assert "Every message that it learned from may be used commercially." in card.render(rule)
+
+
+def test_a_rule_is_fitted_and_saved_on_a_release_of_the_authors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    release, out = write_release(tmp_path / "release", problems=12), tmp_path / "rule"
+    arguments = ["--selector", "confidence", "--labels", str(release), "--no-placebos", "--out", str(out)]
+    assert fit.main(arguments) == 0, capsys.readouterr().err
+    facts = Selector.from_pretrained(out).training
+    assert facts is not None and facts.labels == "release" and facts.digest == share.pin(str(release)).digest
 
 
 def test_restricted_rows_are_dropped_and_counted(labels: Path, own: str) -> None:

@@ -129,8 +129,8 @@ def _gains(rows: Sequence[Mapping[str, Any]], first: str, key: str) -> Markdown:
     columns = (first, *(("over",) if key == "name" else ()), "gain", "95 % interval", "p")
     table = [_gain(row, key) for row in rows]
     if any("may_gain" in row for row in rows):
-        table = [(*cells, "no" if row["may_gain"] else "yes") for cells, row in zip(table, rows, strict=True)]
-        columns = (*columns, "must vanish")
+        table = [(*cells, row["may_gain"]) for cells, row in zip(table, rows, strict=True)]
+        columns = (*columns, "it may gain")
     return _table(columns, table)
 
 

@@ -74,7 +74,7 @@ def read_manifest(file: Path) -> dict[str, Any]:
     """
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DhdError(f"The file {file} cannot be read ({error}); it is cut short or damaged. {HOW_TO_GET}") from error
     if not isinstance(content, dict) or "format" not in content:
         raise DhdError(f"The file {file} must be a saved rule of dhd-labels, got something else. {HOW_TO_MAKE}")
