@@ -27,7 +27,8 @@ _PROBED = {"probe": "integrator", "other_probe": "other_integrator"}
 _CONFIG = "config"
 _MAY_CHANGE = re.compile(
     r"config\.(?:plan|probe|outcomes)\..*|config\.(?:grading_mode|protocol\.max_attempts)|engines\.\w+\.served_as"
-    r"|config\.engines\..*\.(?:base_url|base_url_env|api_key_env|concurrency|grammar_style|timeout_s|max_tries|max_wait_s|tokenizer|served_as|warm_up)"
+    r"|config\.engines\..*\.(?:base_url|base_url_env|api_key_env|concurrency|grammar_style|timeout_s|max_tries|max_wait_s|tokenizer"
+    r"|served_as|warm_up|latency_s|call_log)"
 )
 """Keys that change no call: where and how patiently a model is asked, what a plan assumes, how answers are counted."""
 

@@ -12,7 +12,6 @@ from dhd_selectors.base import TEXT_COLUMNS
 from dhd_selectors.features import build_features
 from tests.neural.tiny import tiny_encoder
 
-
 collect_ignore_glob = [] if find_spec("torch") else ["test_*.py"]
 """`make test` has no torch and leaves these tests out anyway; it must not fail to import them."""
 

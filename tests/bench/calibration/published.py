@@ -190,7 +190,7 @@ def selection(rates: Published, each: int, rng: np.random.Generator) -> Outcomes
 def read_back(outcomes: Outcomes, out: Path, rng: np.random.Generator) -> Study:
     """Write a data set and read it as `stats` does."""
     stream_dataset(
-        iter([chunk_tables(WORLD, outcomes, 0, rng)]), out, lambda counts, _: (render(facts(counts)), None),
+        iter([chunk_tables(WORLD, outcomes, 0, rng)]), out, lambda _, counts, __: (render(facts(counts)), None),
         extra_columns=EXTRA_COLUMNS,
     )  # fmt: skip
     return study_of(out)
