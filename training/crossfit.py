@@ -201,7 +201,7 @@ class _Part:
         rows, columns = self.learnable(rows), list(getattr(self.selector, "requires_for_fit", ()))
         if not columns or any(column not in self.data.labels for column in columns):
             return rows
-        return rows[self._labels(rows)[columns].notna().all(axis=1).to_numpy(dtype=np.bool_)]
+        return rows[self.data.labels.iloc[rows][columns].notna().all(axis=1).to_numpy(dtype=np.bool_)]
 
     def fit(self, rows: IntArray) -> Selector:
         """Return a clone that is fitted on the rows with a target."""

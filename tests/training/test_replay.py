@@ -83,15 +83,14 @@ def test_outcomes_are_those_of_the_world(tmp_path: Path) -> None:
         assert outcome.correct == (world.success_probability(number, outcome.replay.arm.kept) == 1.0)
 
 
-def test_pools_of_another_run_keep_to_what_is_recorded(oracle: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_run_that_the_labels_are_not_from_is_refused(oracle: tuple[Path, Path]) -> None:
     run, labels = oracle
     data, selector = load_data(str(labels), SPLITS), load_selector("drop-wrong")
     foreign = data.pools.assign(pool_id=[f"other-{n}" for n in range(data.n_pools)])
     data = dataclasses.replace(data, pools=foreign)
     splits = [make_folds(data, "unseen-problem", 0)]
-    found, folds = with_replays(open_run(run), selector, POLICY, data, splits, seed=0)
-    assert "nothing was asked" in found.notes[-1]
-    assert folds == splits
+    with pytest.raises(DhdError, match="must be one that the labels were built from"):
+        with_replays(open_run(run), selector, POLICY, data, splits, seed=0)
     with pytest.raises(DhdError, match="must hold the pools to replay, but has no nobody"):
         replay_subsets(open_run(run), {"nobody": [(0,)]})
 
