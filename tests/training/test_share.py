@@ -206,6 +206,15 @@ def test_the_card_of_a_data_set_on_disk_knows_its_licences(labels: Path) -> None
         assert [use.commercial_use] == rows["commercial_use"].unique().tolist()
 
 
+def test_the_card_tells_what_was_noted_of_decisions_that_a_saved_rule_makes_otherwise(labels: Path) -> None:
+    options = fit.FitOptions("random", str(labels), policy="remove-up-to-2", placebos=False)
+    rule = share.fit_rule(fit.measure_selector(options), share.pin(str(labels)))
+    assert rule.training is not None
+    (note,) = rule.training.report["notes"]
+    assert "a saved rule would show another subset there" in note
+    assert f"* {note}" in card.render(rule).replace("\\", "")
+
+
 def test_a_permission_in_words_is_used_and_repeated_in_the_card(labels: Path, own: str) -> None:
     why = "the authors | agreed in <b>writing</b>"
     made = measured(labels, own, allow_training_on=(f"simulated-2={why}",))

@@ -112,6 +112,7 @@ def _fields(rule: DecisionRule, versions: Mapping[str, str]) -> dict[str, Any]:
         "estimand_doc": ESTIMANDS.get(str(report.get("estimand")), ""),
         "verdict": report.get("verdict", "No verdict was recorded."),
         "n_problems": report.get("n_problems", 0),
+        "notes": [str(note) for note in report.get("notes") or ()],
         "gains": _gains(report.get("gains") or [], "compared with", "reference"),
         "placebos": _gains(placebos, "placebo", "name") if placebos else None,
         "excluded": _table(("reason", "number"), list(excluded.items())) if excluded else None,
