@@ -73,7 +73,7 @@ labels: $(VENV)/.run ## run CONFIG (default quickstart), build its data set, fit
 	@$(if $(REPO),$(PY) -m dhd_labels push '$(DATA)' --repo '$(REPO)',echo "Push it with: make labels$(if $(filter-out quickstart,$(CONFIG)), CONFIG=$(CONFIG)) REPO=org/name")
 
 test: $(VENV)/.dev ## run the whole test suite
-	@$(PY) -m pytest
+	@$(PY) -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 # Real pip, not uv: only pip reads the configuration that may say where that torch is.
 $(VLLM_VENV)/.vllm-$(VLLM_VERSION):
