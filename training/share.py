@@ -175,10 +175,12 @@ def share(rule: DecisionRule | None, data: LabelData, report: Report, sharing: S
     said = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = sharing.out or Path(temporary, "rule")
-        if rule is not None:
-            rule.save_pretrained(folder)
-            _check_same(rule, DecisionRule.from_pretrained(folder, selector=type(rule.selector)), data)
-        write_report(report, folder)
+        try:
+            if rule is not None:
+                rule.save_pretrained(folder)
+                _check_same(rule, DecisionRule.from_pretrained(folder, selector=type(rule.selector)), data)
+        finally:  # what was measured is not lost with a rule that cannot be saved
+            write_report(report, folder)
         if sharing.out is not None:
             said.append(f"Saved in {sharing.out}{_UNUSABLE if rule is None else '.'}")
         if sharing.push is not None:

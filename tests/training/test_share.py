@@ -215,6 +215,15 @@ def test_the_card_tells_what_was_noted_of_decisions_that_a_saved_rule_makes_othe
     assert f"* {note}" in card.render(rule).replace("\\", "")
 
 
+def test_a_rule_that_cannot_be_saved_leaves_its_report(labels: Path, tmp_path: Path) -> None:
+    text = OWN.replace("        return self\n", "        self.what_ = lambda: None\n        return self\n", 1)
+    (tmp_path / "odd.py").write_text(text)
+    out = tmp_path / "out"
+    arguments = ["--selector", f"{tmp_path / 'odd.py'}:Shorter", "--labels", str(labels), "--no-placebos"]
+    assert fit.main([*arguments, "--out", str(out)]) == 2
+    assert json.loads((out / "report.json").read_text())["n_problems"] > 0
+
+
 def test_a_permission_in_words_is_used_and_repeated_in_the_card(labels: Path, own: str) -> None:
     why = "the authors | agreed in <b>writing</b>"
     made = measured(labels, own, allow_training_on=(f"simulated-2={why}",))
