@@ -54,10 +54,6 @@ class Study:
             ]
         )
 
-    def fold_of(self, decisions: Decisions, row: int) -> Fold:
-        """Return the fold in which a decision was made."""
-        return self.splits[int(decisions.repeat[row])].folds[int(decisions.fold[row])]
-
 
 @dataclass(frozen=True, slots=True)
 class Reference:
